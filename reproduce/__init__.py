@@ -1,0 +1,1 @@
+"""The executable article: vLLM's Transformers modeling backend against its native models."""
