@@ -19,7 +19,3 @@ class IncomparableError(ReproduceError):
 
 class EngineError(ReproduceError):
     """The serving engine could not be started, reached, or did not prove to be the right one."""
-
-
-class ClientError(ReproduceError):
-    """The benchmark client did not produce a result."""

@@ -1,0 +1,1 @@
+"""Everything that starts or imports vLLM: checkpoint, server, client, guard."""

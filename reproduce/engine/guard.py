@@ -1,0 +1,124 @@
+"""The engine's parent process: when whoever wanted the engine is gone, so is the engine.
+
+``python -m reproduce.engine.guard --report FD --owner PID [--owner PID] -- COMMAND...``
+
+The guard starts the command in a session of its own and watches the owners. It ends the whole
+process group when an owner disappears (kill -9 included), when it is asked to (SIGTERM), and
+when the command itself exits and leaves workers behind. It is the reaper of its descendants,
+so a worker whose parent died first is still found.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import psutil
+
+POLL_S = 0.25
+GRACE_S = 5.0
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def prctl(option: int, value: int) -> None:
+    """Linux process control; ignored where libc does not have it."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent dies."""
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def group_members(pgid: int) -> list[psutil.Process]:
+    """Living processes of a process group, zombies left out."""
+    members = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(process.pid) == pgid and process.status() != psutil.STATUS_ZOMBIE:
+                members.append(process)
+    return members
+
+
+def end_group(pgid: int, grace_s: float = GRACE_S) -> bool:
+    """Terminate, wait, kill, verify; True when nothing of the group lives any more."""
+    for sign, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, GRACE_S)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pgid, sign)
+        deadline = time.monotonic() + wait_s
+        while time.monotonic() < deadline:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(-1, os.WNOHANG)
+            if not group_members(pgid):
+                return True
+            time.sleep(0.05)
+    return False
+
+
+def _end_descendants() -> None:
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+
+
+def watch(command: Sequence[str], owners: Sequence[int], report_fd: int) -> int:
+    """Run ``command`` until it exits, an owner disappears or SIGTERM arrives.
+
+    Returns:
+        The command's exit status; 0 when the guard ended it.
+    """
+    asked = False
+
+    def ask(*_: object) -> None:
+        nonlocal asked
+        asked = True
+
+    signal.signal(signal.SIGTERM, ask)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        watched = [psutil.Process(pid) for pid in owners]
+    except psutil.NoSuchProcess:
+        return 0
+    child = subprocess.Popen(  # noqa: S603  the launcher's own command
+        command,
+        start_new_session=True,
+        preexec_fn=die_with_parent,  # noqa: PLW1509  this process has one thread
+        stdin=subprocess.DEVNULL,
+    )
+    with os.fdopen(report_fd, "w") as report:
+        report.write(f"{child.pid}\n")
+    while not asked and child.poll() is None and all(map(_alive, watched)):
+        time.sleep(POLL_S)
+    status = child.poll()
+    end_group(child.pid)
+    _end_descendants()
+    return status or 0
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line of the guard."""
+    parser = argparse.ArgumentParser(prog="reproduce.engine.guard", description=__doc__)
+    parser.add_argument("--report", type=int, required=True)
+    parser.add_argument("--owner", type=int, action="append", required=True)
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args(arguments)
+    return watch(options.command, options.owner, options.report)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""The profile: everything that decides what a run measures, and nothing else.
+
+A profile is plain data. Reading one from a file, and overriding keys by name, is
+:mod:`reproduce.profiles_io`'s job; turning one into a schedule is :mod:`reproduce.ladder`'s.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Backend = Literal["native", "transformers"]
+FlagValue = bool | int | float | str
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=64)]
+
+
+class Strict(BaseModel):
+    """Base of every configuration model: an unknown key is an error, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Model(Strict):
+    """The served model."""
+
+    id: str = Field(
+        min_length=1,
+        description="'tiny-deepseek-v3' (made locally), a local checkpoint directory, or a hub id.",
+    )
+    seed: int = Field(default=20260804, ge=0, description="Seed of the tiny checkpoint's weights.")
+
+
+class Arm(Strict):
+    """One of the things compared: how its server is started, and what it must prove to be."""
+
+    backend: Backend = Field(description="Which modeling code the engine log must show.")
+    serve: dict[str, FlagValue] = Field(
+        default_factory=dict, description="`vllm serve` flags of this arm, without the dashes."
+    )
+    env: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of this arm's server."
+    )
+
+
+class Topology(Strict):
+    """How one engine is spread over devices."""
+
+    tp: int = Field(default=1, ge=1, description="Tensor-parallel size.")
+    pp: int = Field(default=1, ge=1, description="Pipeline-parallel size.")
+    dp: int = Field(default=1, ge=1, description="Data-parallel size.")
+    ep: bool = Field(default=False, description="Expert parallelism.")
+    nodes: int = Field(default=1, ge=1, description="Machines that one engine runs on.")
+
+
+class Rung(Strict):
+    """One workload of the ladder."""
+
+    name: Name
+    concurrency: int | None = Field(ge=1, description="Client concurrency; null is unbounded.")
+    input_tokens: int = Field(ge=1, description="Prompt length in tokens.")
+    output_tokens: int = Field(ge=2, description="Generated length in tokens, forced.")
+    prompts: int = Field(ge=1, description="Requests in the measured part.")
+    warmups: int | None = Field(
+        default=None, ge=0, description="Warm-up requests; null means the rung's concurrency."
+    )
+
+    @property
+    def in_flight(self) -> int:
+        """Requests in flight at once when the rung is full."""
+        return self.prompts if self.concurrency is None else min(self.concurrency, self.prompts)
+
+    @property
+    def warmup_requests(self) -> int:
+        """Warm-ups that the client sends before the measured part."""
+        return self.in_flight if self.warmups is None else self.warmups
+
+
+class Server(Strict):
+    """What both arms' servers have in common."""
+
+    flags: dict[str, FlagValue] = Field(
+        default_factory=dict, description="`vllm serve` flags, without the dashes."
+    )
+    env: dict[str, str] = Field(default_factory=dict, description="Environment of the servers.")
+    host: str = Field(default="127.0.0.1", description="Address the servers bind to.")
+    port: int | None = Field(
+        default=None, ge=1024, le=65535, description="Port of the first server; null picks one."
+    )
+    ready_timeout_s: float = Field(default=900, gt=0, description="Deadline from start to ready.")
+
+
+class Client(Strict):
+    """What every rung's `vllm bench serve` is told."""
+
+    temperature: float | None = Field(
+        default=0, ge=0, description="Sampling temperature; null sends none."
+    )
+    detailed: bool = Field(default=True, description="Keep per-request arrays in the results.")
+    flags: dict[str, FlagValue] = Field(
+        default_factory=dict, description="Further `vllm bench serve` flags, without the dashes."
+    )
+    rung_timeout_s: float = Field(default=600, gt=0, description="Deadline of one rung.")
+
+
+class Profile(Strict):
+    """A complete, resolved profile."""
+
+    name: Name
+    description: str = Field(min_length=1, description="One line for `reproduce profiles`.")
+    kind: Literal["measured", "published"] = Field(
+        default="measured", description="Published profiles replay stored data; nothing starts."
+    )
+    model: Model
+    arms: dict[Name, Arm] = Field(min_length=2, description="Arms by name, in the tables' order.")
+    baseline: Name = Field(default="native", description="The arm that ratios divide by.")
+    candidate: Name = Field(default="transformers", description="The arm under test.")
+    topology: Topology = Topology()
+    server: Server = Server()
+    client: Client = Client()
+    ladder: tuple[Rung, ...] = Field(min_length=1, description="Workloads, in the tables' order.")
+    mean_tpot_over: tuple[Name, ...] = Field(
+        default=(), description="Rungs in the mean TPOT and TTFT; empty means all of them."
+    )
+    schedule: Literal["resident", "sequential"] = Field(
+        default="resident",
+        description="resident: all servers up, arms alternate; sequential: one server at a time.",
+    )
+    launches: int = Field(default=1, ge=1, description="Server starts per arm.")
+    repeats: int = Field(default=3, ge=1, description="Repeats of each rung within a launch.")
+    seed: int = Field(default=1, ge=0, description="Seed of prompts and of the order of arms.")
+    margin: float = Field(
+        default=0.03, gt=0, lt=1, description="Equivalence margin, as a share of the baseline."
+    )
+    source: str | None = Field(
+        default=None, description="Run directory that a published profile replays."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Profile":
+        names = [rung.name for rung in self.ladder]
+        _no_repeats("ladder", names)
+        for key in ("baseline", "candidate"):
+            arm = getattr(self, key)
+            if arm not in self.arms:
+                raise ValueError(f"{key}: no arm is called '{arm}'; arms: {', '.join(self.arms)}")
+        if self.baseline == self.candidate:
+            raise ValueError("candidate: must be another arm than baseline")
+        for name in self.mean_tpot_over:
+            if name not in names:
+                raise ValueError(f"mean_tpot_over: no rung is called '{name}'")
+        if (self.kind == "published") != (self.source is not None):
+            raise ValueError("source: given for published profiles, and only for them")
+        return self
+
+
+def _no_repeats(key: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"{key}: two entries are called '{name}'")
+        seen.add(name)
