@@ -6,7 +6,7 @@ one process or several (source: the installed vLLM, and the log lines in the art
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reproduce.fusions import EXPECTED_FUSIONS, MLA_TARGET
@@ -188,8 +188,3 @@ def _say(value: object) -> str:
     if value is None or value == ():
         return "none logged"
     return ", ".join(value) if isinstance(value, tuple) else str(value)
-
-
-def facts_by_arm(facts: Mapping[str, Iterable[EngineFacts]]) -> dict[str, EngineFacts | None]:
-    """The first launch's facts per arm; later launches are compared with it elsewhere."""
-    return {arm: next(iter(launches), None) for arm, launches in facts.items()}

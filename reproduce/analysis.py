@@ -1,0 +1,142 @@
+"""A run directory's raw facts → the frames and judgements that notebooks show."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from reproduce import ladder, tables, vllm_contract
+from reproduce.errors import DataError
+from reproduce.evidence import Scope, parse_log, scope_of_claim
+from reproduce.rundir import RunDir, read_json
+from reproduce.schemas import EngineFacts, LaunchFacts, RungResult
+
+_LOG_LIMIT_BYTES = 64 * 2**20
+
+
+def measurements(run: RunDir) -> pd.DataFrame:
+    """Every repeat on file, invalid ones included; see :mod:`reproduce.tables` for the columns.
+
+    Raises:
+        DataError: a raw file is not what its kind must be.
+    """
+    rows = [_row(arm, launch, rung, 1, 0, result, source, 0.0)
+            for arm, launch, rung, result, source in _bare_results(run)]  # fmt: skip
+    for record in run.records():
+        stem = run.repeat_stem(record.slot)
+        result = RungResult()
+        source = stem.with_name(f"{stem.name}.record.json")
+        if record.result is not None:
+            source = stem.with_name(record.result)
+            if record.valid:
+                result = vllm_contract.parse_result(read_json(source), str(source))
+        slot = record.slot
+        name = source.relative_to(run.root).as_posix()
+        row = _row(slot.arm, slot.launch, slot.rung, slot.repeat, record.order, result, name, 0.0)
+        rows.append({**row, "valid": record.valid, "reasons": "; ".join(record.reasons)})
+    rows += _printed_rows(run, known={(row["arm"], row["rung"]) for row in rows})
+    columns = ["arm", "launch", "rung", "repeat", "order", "valid", "reasons", "source"]
+    columns += [c for key in tables.METRICS for c in (key, f"{key}_half")]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.astype({"valid": bool, **dict.fromkeys(columns[8:], float)})
+
+
+def _row(
+    arm: str, launch: int, rung: str, repeat: int, order: int,
+    result: RungResult, source: str, half: float,
+) -> dict[str, Any]:  # fmt: skip
+    row: dict[str, Any] = {
+        "arm": arm, "launch": launch, "rung": rung, "repeat": repeat, "order": order,
+        "valid": True, "reasons": "", "source": source,
+    }  # fmt: skip
+    for key in tables.METRICS:
+        value = getattr(result, key)
+        row[key] = math.nan if value is None else value
+        row[f"{key}_half"] = math.nan if value is None else half
+    return row
+
+
+def _bare_results(run: RunDir) -> list[tuple[str, int, str, RungResult, str]]:
+    """Client results without a harness record, as published data has them."""
+    found = []
+    for path in sorted((run.root / "raw").glob("*/launch-*/*/rep-*.json")):
+        if ".record." in path.name or ".invalid-" in path.name:
+            continue
+        if path.with_name(f"{path.stem}.record.json").is_file():
+            continue
+        rung, launch, arm = path.parent.name, path.parents[1].name, path.parents[2].name
+        planned = ladder.rung_named(run.profile, rung)
+        data = read_json(path)
+        result = vllm_contract.parse_result(data, str(path))
+        if reasons := vllm_contract.invalid_reasons(data, result, planned):
+            raise DataError(f"{path}: {'; '.join(reasons)}")
+        name = path.relative_to(run.root).as_posix()
+        found.append((arm, int(launch.removeprefix("launch-")), rung, result, name))
+    return found
+
+
+def _printed_rows(run: RunDir, known: set[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Values that only a printed table gives: each is known to half a unit of its last digit."""
+    path = run.root / "raw" / "table.json"
+    if not path.is_file():
+        return []
+    rows = []
+    for printed in read_json(path)["rows"]:
+        for arm in (run.profile.baseline, run.profile.candidate):
+            if (arm, printed["rung"]) in known:
+                continue
+            row = _row(arm, 1, printed["rung"], 1, 0, RungResult(), "raw/table.json", 0.0)
+            for key, text in printed[arm].items():
+                row[key] = float(text)
+                row[f"{key}_half"] = half_unit(text)
+            rows.append(row)
+    return rows
+
+
+def half_unit(text: str) -> float:
+    """Half a unit of a printed number's last digit: ``"139"`` → 0.5, ``"10.5"`` → 0.05."""
+    _, _, decimals = text.partition(".")
+    return 0.5 * 10.0 ** -len(decimals)
+
+
+def printed_table(run: RunDir) -> dict[str, Any] | None:
+    """A published run's printed table, as its author printed it; None for a measured run."""
+    path = run.root / "raw" / "table.json"
+    data: dict[str, Any] | None = read_json(path) if path.is_file() else None
+    return data
+
+
+def engine_facts(run: RunDir) -> list[LaunchFacts]:
+    """What every server start's log shows, read anew from the logs themselves."""
+    facts = {(f.arm, f.launch, f.start): f for f in run.launch_facts()}
+    found = []
+    for log in sorted((run.root / "raw").glob("*/launch-*/start-*/engine.log")):
+        arm, launch, start = log.parents[2].name, _index(log.parents[1]), _index(log.parent)
+        known = facts.get((arm, launch, start))
+        with log.open("rb") as file:
+            text = file.read(_LOG_LIMIT_BYTES).decode(errors="replace")
+        found.append(
+            LaunchFacts(
+                arm=arm,
+                launch=launch,
+                start=start,
+                ready_s=known.ready_s if known else None,
+                engine=parse_log(text),
+            )
+        )
+    return found
+
+
+def _index(directory: Path) -> int:
+    return int(directory.name.rpartition("-")[2])
+
+
+def facts_of(run: RunDir, arm: str) -> EngineFacts | None:
+    """The facts of an arm's first server start, None when it has no log."""
+    return next((f.engine for f in engine_facts(run) if f.arm == arm), None)
+
+
+def scope(run: RunDir) -> Scope:
+    """Whether the run's engines are the ones the claim is about."""
+    return scope_of_claim(facts_of(run, run.profile.baseline), facts_of(run, run.profile.candidate))
