@@ -94,6 +94,10 @@ class AuditedFile:
             raise AbsentError("no request completed")
         return completed
 
+    def streams_completions(self) -> bool:
+        """Whether the client was that of /v1/completions, which times tokens and nothing else."""
+        return self.result.get("endpoint_type", self.result.get("backend")) in ("openai", "vllm")
+
     def chunks(self) -> float:
         """Streamed chunks, C = N (1 + (E2EL − TTFT) / ITL) with the means over N requests.
 
@@ -109,8 +113,14 @@ class AuditedFile:
         """Tokens of every output, and whether that is known rather than inferred from the mean.
 
         Raises:
-            AbsentError: When the outputs differ in length.
+            AbsentError: When the outputs differ in length, or have no time per token at all.
         """
+        tokens, known = self._fixed_length()
+        if tokens < 2:
+            raise AbsentError("the outputs have less than two tokens")
+        return tokens, known
+
+    def _fixed_length(self) -> tuple[float, bool]:
         completed, total = self.completed(), self.number("total_output_tokens")
         if "output_lens" in self.result:
             lengths = self.of_completed("output_lens")
@@ -138,14 +148,14 @@ class AuditedFile:
 
     def of_completed(self, key: str) -> Floats:
         """The numbers of the completed requests; those of itls one after another."""
-        kept = [
-            value for value, good in zip(self.column(key), self._succeeded(), strict=False) if good
-        ]
+        column = self.column(key)
+        if as_number(self.result.get("failed", 0)) != 0:
+            column = [value for value, good in zip(column, self._succeeded(), strict=False) if good]
         if key == "itls":
-            if not all(isinstance(gaps, list) for gaps in kept):
+            if not all(isinstance(gaps, list) for gaps in column):
                 raise MalformedError("itls is not a list of lists")
-            kept = [gap for gaps in kept for gap in gaps]
-        numbers = [as_number(value) for value in kept]
+            column = [gap for gaps in column for gap in gaps]
+        numbers = [as_number(value) for value in column]
         if None in numbers:
             raise MalformedError(f"{key} holds something that is not a number")
         return np.array(numbers, dtype=float)
@@ -172,11 +182,7 @@ class AuditedFile:
         raise AbsentError(f"the lists do not determine {metric}")
 
     def _succeeded(self) -> list[bool]:
-        completed, failed = self.number("completed"), as_number(self.result.get("failed"))
-        if not failed:
-            return [True] * int(min(completed, 10**9))
-        errors = self.column("errors")
-        succeeded = [error == "" for error in errors]
-        if succeeded.count(True) != completed:
+        succeeded = [error == "" for error in self.column("errors")]
+        if succeeded.count(True) != self.number("completed"):
             raise AbsentError("the file does not say which requests failed")
         return succeeded
