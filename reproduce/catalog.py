@@ -1,0 +1,220 @@
+"""Models and GPUs that the repository knows, and config.json files from anywhere."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+import reproduce
+from reproduce.errors import ConfigError, DataError
+from reproduce.memory.architecture import Precision
+from reproduce.memory.budget import Band, Gpu
+
+DATA_DIRECTORY = Path(reproduce.__file__).parents[1] / "data"
+
+Gib = Annotated[float, Field(gt=0, le=4096)]
+
+
+class StoredModel(BaseModel):
+    """One file of data/models: a config.json and where it comes from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    repository: str
+    source: str
+    config: dict[str, Any]
+
+
+class MemoryLog(BaseModel):
+    """One row of data/memory_logs.csv: what a public vLLM log says about memory.
+
+    Attributes:
+        row: Short name.
+        model: A stored model.
+        quant: Type of the weights.
+        gpu: Hardware; None where the log does not say.
+        vllm_version: As far as the log gives it.
+        tp: Tensor-parallel size.
+        pp: Pipeline-parallel size.
+        dp: Data-parallel size.
+        ep: Expert parallelism.
+        stage: Pipeline stage of the rank that logged.
+        gpu_memory_utilization: As served.
+        block_size: Tokens per block, from the log or from the number of tokens.
+        max_model_len: As served.
+        weight_gib: "Model loading took … GiB".
+        kv_gib: "Available KV cache memory: … GiB".
+        tokens: "GPU KV cache size: … tokens", or blocks times block size.
+        max_concurrency: "Maximum concurrency for …".
+        note: Why the model must differ from it, where that is known.
+        source: Where the log was published.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    row: str
+    model: str
+    quant: Precision
+    gpu: str | None
+    vllm_version: str
+    tp: int
+    pp: int
+    dp: int
+    ep: bool
+    stage: int
+    gpu_memory_utilization: float | None
+    block_size: int | None
+    max_model_len: int | None
+    weight_gib: Gib | None
+    kv_gib: Gib | None
+    tokens: int | None
+    max_concurrency: float | None
+    note: str | None
+    source: str
+
+    @property
+    def is_current_nvidia(self) -> bool:
+        """Whether the model claims to match: vLLM 0.11 or later, not on an AMD GPU."""
+        major, minor = (int(part) for part in self.vllm_version.split(".")[:2])
+        return (major, minor) >= (0, 11) and not (self.gpu or "").startswith("mi")
+
+
+class PublishedFigure(BaseModel):
+    """One memory figure of the article, as printed and where."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    value: float
+    unit: str
+    printed: str
+    section: str
+    scope: str
+
+
+class _PublishedFigures(BaseModel):
+    """The layout of data/published/memory_figures.json."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: str
+    figures: list[PublishedFigure]
+
+
+class _StoredBand(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    low: Gib
+    high: Gib
+
+
+class _StoredGpu(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    total_gib: Gib
+    source: str
+
+
+class _StoredGpus(BaseModel):
+    """The layout of data/gpus.yaml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    overhead_gib: _StoredBand
+    gpus: dict[str, _StoredGpu]
+
+
+def model_names(directory: Path = DATA_DIRECTORY / "models") -> list[str]:
+    """Names of the stored models, sorted."""
+    return sorted(path.stem for path in directory.glob("*.json"))
+
+
+def load_config(model: str, directory: Path = DATA_DIRECTORY / "models") -> dict[str, Any]:
+    """Find a model's configuration.
+
+    Args:
+        model: Name of a stored model, a config.json, or a directory that holds one.
+        directory: Where stored models are.
+
+    Raises:
+        ConfigError: Nothing is there, or it is not a configuration.
+    """
+    stored = directory / f"{model}.json"
+    if stored.is_file():
+        try:
+            return StoredModel.model_validate_json(stored.read_text(encoding="utf-8")).config
+        except ValidationError as error:
+            raise DataError(f"{stored}: {_first(error)}") from None
+    path = Path(model)
+    path = path / "config.json" if path.is_dir() else path
+    if not path.is_file():
+        raise ConfigError(
+            f"model {model!r} is neither one of {', '.join(model_names(directory))} "
+            "nor the path of a config.json"
+        )
+    try:
+        return TypeAdapter(dict[str, Any]).validate_python(json.loads(path.read_text("utf-8")))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a JSON object; {_first(error)}") from None
+
+
+def load_gpu(name: str, path: Path = DATA_DIRECTORY / "gpus.yaml") -> Gpu:
+    """Memory of a known GPU.
+
+    Raises:
+        ConfigError: The name is unknown.
+        DataError: The file is damaged.
+    """
+    try:
+        stored = _StoredGpus.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, ValidationError) as error:
+        raise DataError(f"{path}: {_first(error)}") from None
+    if name not in stored.gpus:
+        raise ConfigError(f"gpu {name!r} is not one of {', '.join(sorted(stored.gpus))}")
+    band = Band(stored.overhead_gib.low, stored.overhead_gib.high)
+    return Gpu(name, stored.gpus[name].total_gib, band)
+
+
+def load_memory_logs(path: Path = DATA_DIRECTORY / "memory_logs.csv") -> list[MemoryLog]:
+    """Memory lines of public logs.
+
+    Raises:
+        DataError: A row does not hold what it must; the message names it.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [{k: v or None for k, v in row.items()} for row in csv.DictReader(file)]
+    logs = []
+    for number, row in enumerate(rows, start=2):
+        try:
+            logs.append(MemoryLog.model_validate(row))
+        except ValidationError as error:
+            raise DataError(f"{path}, line {number}: {_first(error)}") from None
+    return logs
+
+
+def load_published_figures(
+    path: Path = DATA_DIRECTORY / "published" / "memory_figures.json",
+) -> list[PublishedFigure]:
+    """The article's memory figures.
+
+    Raises:
+        DataError: The file is damaged.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        return _PublishedFigures.model_validate_json(text).figures
+    except ValidationError as error:
+        raise DataError(f"{path}: {_first(error)}") from None
+
+
+def _first(error: Exception) -> str:
+    """The first complaint of an error, on one line."""
+    if isinstance(error, ValidationError):
+        details = error.errors()[0]
+        key = ".".join(str(part) for part in details["loc"])
+        return f"key {key!r}: {details['msg']}"
+    return " ".join(str(error).split())
