@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from reproduce.intervals import ALPHA, Floats, critical_df, rank_interval, t_interval
+from reproduce.intervals import ALPHA, CONFIDENCE, Floats, critical_df, rank_interval, t_interval
 from reproduce.stopping import Precision, interval_width, repeats_needed
 
 SLICE_SECONDS = 6
@@ -153,21 +153,48 @@ def stop(pairs: Floats, precision: Precision) -> Stopped:
     return Stopped(values, used, float(repeats[measured].mean()))
 
 
-def _ladder_of_methods(rng: np.random.Generator, simulations: int) -> None:
+def trimmed_interval(values: Floats) -> tuple[Floats, Floats]:
+    """Yuen's t interval around the mean without the smallest and the largest value."""
+    ordered = np.sort(values, axis=-1)
+    count = ordered.shape[-1]
+    kept = count - 2
+    middle = ordered[..., 1:-1].mean(axis=-1)
+    ordered[..., 0], ordered[..., -1] = ordered[..., 1], ordered[..., -2]
+    error = ordered.std(axis=-1, ddof=1) * np.sqrt((count - 1) / (kept * (kept - 1)))
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, kept - 1) * error
+    return middle - half, middle + half
+
+
+def stein_coverage(values: Floats, precision: Precision) -> float:
+    """Stein's two stages: the SD of the planned launches fixes how many there will be."""
+    planned, most = precision.min_launches, precision.max_launches
+    first = values[:, :planned].std(axis=-1, ddof=1)
+    factor = stats.t.ppf((1 + CONFIDENCE) / 2, planned - 1)
+    needed = np.ceil((2 * factor * first / precision.width) ** 2)
+    count = np.clip(needed, planned, most).astype(int)
+    means = values.cumsum(axis=-1)[np.arange(len(values)), count - 1] / count
+    return float(np.mean(np.abs(means) <= factor * first / np.sqrt(count)))
+
+
+def _methods(rng: np.random.Generator, simulations: int) -> None:
     print("\n## 5 launches of 3 pairs: coverage (median width of the interval)\n")
-    print("| machine | SD of a pair | t on medians | t on means | signed rank, 93.75 % |")
-    print("|---|---|---|---|---|")
+    print("| machine | SD of a pair | t, medians | t, means | ranks, 93.75 % | trimmed t |")
+    print("|---|---|---|---|---|---|")
     for name, machine in MACHINES.items():
         pairs = machine.pairs(rng, simulations, 5, 3)
-        cells = [name, f"{pairs.std():.2f}"]
-        for values in (np.median(pairs, axis=-1), pairs.mean(axis=-1)):
-            low, high = t_interval(values, 4)
-            cells.append(f"{covered(values, 4):.3f} ({np.median(high - low):.3f})")
-        ends = np.median(pairs, axis=-1)
-        low, high = ends.min(axis=-1), ends.max(axis=-1)
-        inside = np.mean((low <= 0) & (high >= 0))
-        cells.append(f"{inside:.3f} ({np.median(high - low):.3f})")
-        print("|", " | ".join(cells), "|")
+        medians, means = np.median(pairs, axis=-1), pairs.mean(axis=-1)
+        intervals = (
+            t_interval(medians, 4),
+            t_interval(means, 4),
+            (medians.min(axis=-1), medians.max(axis=-1)),
+            trimmed_interval(medians),
+        )
+        cells = [f"{_share(*ends)} ({np.median(ends[1] - ends[0]):.3f})" for ends in intervals]
+        print("|", name, "|", f"{pairs.std():.2f}", "|", " | ".join(cells), "|")
+
+
+def _share(low: Floats, high: Floats) -> str:
+    return f"{np.mean((low <= 0) & (high >= 0)):.3f}"
 
 
 def _bootstrap(rng: np.random.Generator, simulations: int) -> None:
@@ -176,7 +203,7 @@ def _bootstrap(rng: np.random.Generator, simulations: int) -> None:
         (values,), np.mean, axis=-1, n_resamples=999, batch=50, method="percentile", rng=rng
     )
     low, high = result.confidence_interval
-    print(f"\nPercentile bootstrap, Gaussian: {np.mean((low <= 0) & (high >= 0)):.3f}")
+    print(f"\nPercentile bootstrap, Gaussian: {_share(low, high)}")
 
 
 def _one_launch(rng: np.random.Generator, simulations: int) -> None:
@@ -191,23 +218,43 @@ def _one_launch(rng: np.random.Generator, simulations: int) -> None:
             cells = [f"{covered(pairs, count - 1):.3f} ({np.median(high - low):.3f})", "none"]
             if count >= 6:
                 low, high = np.array([rank_interval(row) for row in pairs]).T
-                inside = np.mean((low <= 0) & (high >= 0))
-                cells[1] = f"{inside:.3f} ({np.median(high - low):.3f})"
+                cells[1] = f"{_share(low, high)} ({np.median(high - low):.3f})"
             print("|", count, "|", name, "|", " | ".join(cells), "|")
+
+
+def _verdicts(rng: np.random.Generator, simulations: int) -> None:
+    print("\n## Share of verdicts at a margin of 3 %, 3 pairs per launch\n")
+    print("| SD between launches | launches | equal arms: equivalent | 20 % slower: different |")
+    print("|---|---|---|---|")
+    floor, ceiling = np.log([0.97, 1.03])
+    for between in (0.005, 0.015, 0.03):
+        machine = Machine(between=between, gap=120, sensitivity=0.7, false_alarm=0.03)
+        for launches in (2, 3, 5, 10):
+            values = np.median(machine.pairs(rng, simulations, launches, 3), axis=-1)
+            low, high = t_interval(values, launches - 1, 1 - 2 * ALPHA)
+            equivalent = np.mean((low > floor) & (high < ceiling))
+            _, high = t_interval(values + np.log(0.8), launches - 1)
+            cells = f"{launches} | {equivalent:.2f} | {np.mean(high < floor):.2f}"
+            print("|", between, "|", cells, "|")
 
 
 def _stopping(rng: np.random.Generator, simulations: int) -> None:
     print("\n## With the stopping rule: 5 to 10 launches of 3 to 9 pairs\n")
-    print("| machine | width asked | launches | pairs | coverage | plain t | false eq. | plain t |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| machine | width asked | launches | pairs | coverage | plain t | Stein | same, 3 pairs | "
+        "false eq. | plain t |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for name in ("Gaussian", "episodes, probe sees 70 %", "episodes, no probe"):
         pairs = MACHINES[name].pairs(rng, simulations, 10, 9)
-        for width in (0.02, 0.03, 0.04, 0.05, 0.07):
+        for width in (0.01, 0.02, 0.03, 0.04, 0.05, 0.07):
             precision = Precision(width)
             run = stop(pairs, precision)
             planned = precision.min_launches
             cells = [f"{run.launches.mean():.1f}", f"{run.repeats:.1f}"]
             cells += [f"{run.coverage(plan):.3f}" for plan in (planned, None)]
+            fixed = np.median(pairs[..., : precision.min_repeats], axis=-1)
+            cells += [f"{stein_coverage(values, precision):.3f}" for values in (run.values, fixed)]
             cells += [f"{run.false_equivalence(plan, 0.2):.3f}" for plan in (planned, None)]
             print("|", name, "|", width, "|", " | ".join(cells), "|")
 
@@ -217,7 +264,8 @@ if __name__ == "__main__":
     parser.add_argument("--simulations", type=int, default=40_000)
     count = parser.parse_args().simulations
     generator = np.random.default_rng(20260804)
-    _ladder_of_methods(generator, count)
+    _methods(generator, count)
     _bootstrap(generator, count // 10)
     _one_launch(generator, count // 4)
     _stopping(generator, count)
+    _verdicts(generator, count)

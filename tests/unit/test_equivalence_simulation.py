@@ -68,13 +68,21 @@ def test_means_of_disturbed_pairs_would_cover_too_much_for_wider_intervals():
     assert covered(pairs.mean(axis=-1), 4) > 0.97
 
 
-@pytest.mark.parametrize("width", [0.03, 0.04, 0.05, 0.07])
+@pytest.mark.parametrize("width", [0.02, 0.03, 0.04, 0.05, 0.07])
 @stopping_machines
 def test_the_stopping_rule_keeps_coverage_and_false_equivalence(name, width):
     precision = Precision(width)
     run = stop(simulate(name, launches=10, pairs=9, seed=2), precision)
     assert 0.93 <= run.coverage(precision.min_launches) <= 0.97
     assert run.false_equivalence(precision.min_launches, 0.2) <= FALSE_EQUIVALENCE
+
+
+@stopping_machines
+def test_a_width_out_of_reach_errs_on_the_safe_side(name):
+    run = stop(simulate(name, launches=10, pairs=9, seed=2), Precision(0.005))
+    assert np.mean(run.launches == 10) > 0.99
+    assert run.coverage(5) >= 0.95
+    assert run.false_equivalence(5, 0.2) <= FALSE_EQUIVALENCE
 
 
 def test_plain_t_after_looking_at_the_width_would_not():
