@@ -58,7 +58,14 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """The next step, with the rungs that need it; on STOP, the rungs still too wide."""
+    """The next step and why.
+
+    Attributes:
+        action: What to do.
+        rungs: On REPEAT the rungs to measure again; otherwise those whose interval is still too
+            wide. A launch measures the whole ladder, so that every launch has a ladder mean.
+        reason: For the log.
+    """
 
     action: Action
     rungs: tuple[str, ...]
