@@ -56,7 +56,7 @@ class Tensor:
         group: Where a person would look for it.
         kind: Parameter, buffer or absorbed copy.
         split: How ranks share it.
-        outputs: Row counts of the matrices merged into this one; empty for one matrix.
+        outputs: Row counts of the matrices that make up a linear layer; empty for other tensors.
         block: Side of the square that shares one FP32 scale, None without FP8.
         sequence_parallel_whole: Not split when the experts are sequence parallel.
     """
@@ -224,6 +224,7 @@ def _attention(writer: _Writer) -> Iterator[Tensor]:
             Group.ABSORBED,
             Kind.ABSORBED,
             Split.ROWS,
+            (kv_out,),
         )
 
 

@@ -135,29 +135,20 @@ def _divide(tensor: Tensor, size: int, ranks: int) -> int:
 
 
 def _linear_shape(tensor: Tensor, ranks: int) -> tuple[int, int]:
-    """Shard of a linear layer, after vLLM's checks (fp8_utils.py, validate_fp8_block_shape)."""
+    """Shard of a linear layer; vLLM lets FP8 blocks be cut in merged layers only (linear.py)."""
     rows, columns = tensor.shape
-    outputs = tensor.outputs
-    if tensor.split is Split.ROWS:
-        outputs = tuple(_divide(tensor, size, ranks) for size in outputs)
-        rows = sum(outputs) if outputs else _divide(tensor, rows, ranks)
-    else:
+    if tensor.split is Split.COLUMNS:
         columns = _divide(tensor, columns, ranks)
-    if tensor.block is None:
-        return rows, columns
-    if tensor.split is Split.COLUMNS and ranks > 1:
         _check_blocks(tensor, columns, ranks)
-    if tensor.split is Split.ROWS and ranks > 1:
-        for size in outputs:
-            _check_blocks(tensor, size, ranks)
-    elif len(outputs) > 1:
-        for size in outputs[:-1]:
-            _check_blocks(tensor, size, ranks)
+        return rows, columns
+    rows = sum(_divide(tensor, size, ranks) for size in tensor.outputs)
+    if len(tensor.outputs) == 1:
+        _check_blocks(tensor, rows, ranks)
     return rows, columns
 
 
 def _check_blocks(tensor: Tensor, size: int, ranks: int) -> None:
-    if tensor.block and size % tensor.block:
+    if ranks > 1 and tensor.block is not None and size % tensor.block:
         raise ConfigError(
             f"TP {ranks}: vLLM refuses {tensor.name} in FP8, because a shard of {size} is not "
             f"divisible by the quantization block of {tensor.block}; use a smaller TP or BF16"
