@@ -9,6 +9,7 @@ import pandas as pd
 from reproduce import ladder, tables, vllm_contract
 from reproduce.errors import DataError
 from reproduce.evidence import Scope, parse_log, scope_of_claim
+from reproduce.fusions import EXPECTED_FUSIONS
 from reproduce.rundir import RunDir, read_json
 from reproduce.schemas import EngineFacts, LaunchFacts, RungResult
 
@@ -140,3 +141,30 @@ def facts_of(run: RunDir, arm: str) -> EngineFacts | None:
 def scope(run: RunDir) -> Scope:
     """Whether the run's engines are the ones the claim is about."""
     return scope_of_claim(facts_of(run, run.profile.baseline), facts_of(run, run.profile.candidate))
+
+
+def native_architecture(run: RunDir) -> str | None:
+    """The native architecture that a run's model has where no native log says so.
+
+    Published data may lack the native log; the candidate's fused classes then name the model.
+    """
+    facts = facts_of(run, run.profile.candidate)
+    shown = {fusion.source for fusion in facts.fusions} if facts else set()
+    return next(
+        (
+            architecture
+            for architecture, expected in EXPECTED_FUSIONS.items()
+            if shown & {fusion.source for fusion in expected}
+        ),
+        None,
+    )
+
+
+def commands(run: RunDir) -> dict[str, dict[str, Any]]:
+    """The command and environment of each arm's first server start."""
+    found = {}
+    for arm in run.profile.arms:
+        path = run.start_dir(arm, 1, 1) / "command.json"
+        if path.is_file():
+            found[arm] = read_json(path)
+    return found

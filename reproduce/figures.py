@@ -17,6 +17,7 @@ from reproduce.profile import Profile
 
 Theme = Literal["light", "dark"]
 Format = Literal["svg", "png"]
+FORMATS: Final[tuple[Format, ...]] = ("svg", "png")
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def _throughput(
         profile.candidate: (colours.candidate, "s", "--"),
     }
     for arm, (colour, marker, line) in style.items():
-        axes.plot(places, [rows.loc[r.name, arm] for r in rungs],
+        axes.plot(places, rows.loc[[r.name for r in rungs], arm].to_numpy(float),
                   color=colour, marker=marker, linestyle=line, label=arm, zorder=3)  # fmt: skip
         mine = measurements[measurements["valid"] & (measurements["arm"] == arm)]
         for place, rung in zip(places, rungs, strict=True):
@@ -156,12 +157,14 @@ def _percent(axes: Axes, table: pd.DataFrame, profile: Profile, colours: Palette
 def ladder_alt(table: pd.DataFrame, profile: Profile) -> str:
     """The ladder figure in words, with the numbers that matter."""
     rungs = table[table["rung"] != "mean"]
+    known = rungs.dropna(subset=["percent"])
     parts = [
-        f"{row.rung} {row.percent:.1f} %" for row in rungs.itertuples() if not np.isnan(row.percent)
+        f"{name} {percent:.1f} %"
+        for name, percent in zip(known["rung"], known["percent"].astype(float), strict=True)
     ]
     if not parts:
         return "Throughput of both arms; no workload has been measured on both yet."
-    mean = table.loc[table["rung"] == "mean", "percent"].iloc[0]
+    mean = float(table.set_index("rung")["percent"].astype(float)["mean"])
     tail = "" if np.isnan(mean) else f"; mean {mean:.1f} %"
     return (
         f"Left: total token throughput of {profile.baseline} and {profile.candidate} over client "

@@ -149,7 +149,7 @@ def _percent(effect: Effect | None) -> dict[str, float]:
 def _rounding(
     measurements: pd.DataFrame, profile: Profile, rung: str, metric: str
 ) -> dict[str, float]:
-    """Least and greatest percentage that the printed digits allow; equal when nothing is rounded."""
+    """Least and greatest percentage that the printed digits allow; NaN when none is rounded."""
     here = measurements[measurements["valid"] & (measurements["rung"] == rung)]
     ends: dict[str, tuple[float, float]] = {}
     for arm in (profile.baseline, profile.candidate):

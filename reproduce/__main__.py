@@ -1,0 +1,5 @@
+"""``python -m reproduce``."""
+
+from reproduce.cli import main
+
+main()

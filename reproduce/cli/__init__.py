@@ -1,0 +1,52 @@
+"""The command line: ``reproduce run``, ``profiles``, ``doctor``, ``report`` and what joins them."""
+
+import contextlib
+import os
+import signal
+import sys
+from types import FrameType
+
+import typer
+import typer.exceptions
+
+from reproduce.cli import run as run_commands
+from reproduce.errors import ReproduceError
+
+app = typer.Typer(
+    help="Does vLLM's Transformers modeling backend cost anything? Measure it, and see why.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+run_commands.register(app)
+
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Entry point: a user's mistake is one line and status 2, an interruption status 130."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        status = app(standalone_mode=False)
+    except ReproduceError as error:
+        _fail(str(error))
+        status = 2
+    except typer.exceptions.TyperException as error:
+        _fail(str(error))
+        status = 2
+    except (KeyboardInterrupt, typer.Abort):
+        status = _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has gone; Python would complain once more while flushing.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _fail(message: str) -> None:
+    typer.echo(f"error: {' '.join(message.split())}", err=True)

@@ -1,0 +1,116 @@
+"""Commands that make, look at and rebuild runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from reproduce import doctor as checkup
+from reproduce import pipeline, profile_store
+from reproduce.errors import ConfigError
+from reproduce.notebook import RUNS
+from reproduce.profile import Profile
+from reproduce.progress import Follower
+from reproduce.rundir import RunDir
+
+ProfileName = Annotated[str, typer.Option("--profile", help="A profile's name, or a YAML file.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("-p", metavar="KEY=VALUE", help="Override a key of the profile.")
+]
+RunsDirectory = Annotated[Path, typer.Option("--runs", help="Where run directories are made.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands to ``app``."""
+    app.command()(run)
+    app.command()(profiles)
+    app.command()(doctor)
+    app.command()(report)
+
+
+def run(
+    profile: ProfileName = "cpu",
+    override: Overrides = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="A run directory to go on with, instead of a new one.")
+    ] = None,
+    runs: RunsDirectory = RUNS,
+) -> None:
+    """Measure both arms and render the report; the last line is its path."""
+    if resume is not None:
+        if override:
+            raise ConfigError("--resume: a run goes on with its own profile; leave -p out")
+        directory = RunDir.open(resume)
+        checkup.require(directory.profile, resume.parent)
+    else:
+        chosen = profile_store.load(profile, profile_store.parse_overrides(override or ()))
+        checks = checkup.require(chosen, runs)
+        chosen = _without_compiler(chosen, checks)
+        directory = pipeline.create(chosen, runs)
+    console = Console(stderr=False)
+    console.print(f"run {_shown(directory.root)}", markup=False, highlight=False, soft_wrap=True)
+    try:
+        with Follower(directory, console) as follower:
+            path = pipeline.execute(directory, follower.say)
+    except KeyboardInterrupt:
+        typer.echo(
+            f"interrupted; `reproduce run --resume {_shown(directory.root)}` goes on", err=True
+        )
+        raise
+    typer.echo(_shown(path))
+
+
+def _without_compiler(profile: Profile, checks: list[checkup.Check]) -> Profile:
+    """Eager where torch.compile cannot work; the report says so."""
+    if all(check.state == "ok" for check in checks if check.name == "compiler"):
+        return profile
+    flags = {**profile.server.flags, "enforce-eager": True}
+    return profile.model_copy(update={"server": profile.server.model_copy(update={"flags": flags})})
+
+
+def _shown(path: Path) -> str:
+    """A path as the user would type it from here."""
+    absolute = path.resolve()
+    here = Path.cwd()
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
+
+
+def profiles(
+    name: Annotated[str | None, typer.Argument(help="Show this profile, resolved.")] = None,
+    override: Overrides = None,
+) -> None:
+    """List the profiles, or show one with everything it inherits."""
+    if name is not None:
+        chosen = profile_store.load(name, profile_store.parse_overrides(override or ()))
+        data = chosen.model_dump(mode="json")
+        typer.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
+        return
+    for known in profile_store.names():
+        typer.echo(f"{known:12} {profile_store.load(known).description}")
+
+
+def doctor(
+    profile: ProfileName = "cpu", override: Overrides = None, runs: RunsDirectory = RUNS
+) -> None:
+    """Say what a run of the profile would lack on this machine; exit 1 when it cannot start."""
+    chosen = profile_store.load(profile, profile_store.parse_overrides(override or ()))
+    checks = checkup.examine(chosen, runs)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("check", "state", "found"):
+        table.add_column(heading, overflow="fold")
+    for check in checks:
+        table.add_row(check.name, check.state, check.found)
+    Console().print(table, markup=False)
+    if any(check.state == "fail" for check in checks):
+        raise typer.Exit(1)
+
+
+def report(run: Annotated[Path, typer.Argument(help="A run directory.")]) -> None:
+    """Rebuild tables, figures and report from a run's raw files; nothing is measured."""
+    directory = RunDir.open(run)
+    with Follower(directory, Console()) as follower:
+        path = pipeline.execute(directory, follower.say, measuring=False)
+    typer.echo(_shown(path))

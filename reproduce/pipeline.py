@@ -1,0 +1,124 @@
+"""A profile → a run directory, its notebooks executed in order, its report rendered."""
+
+import contextlib
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import nbformat
+import papermill
+from nbclient.exceptions import DeadKernelError
+from papermill.exceptions import PapermillExecutionError
+from traitlets.config import Config
+
+from reproduce import errors, provenance, report
+from reproduce.profile import Profile
+from reproduce.provenance import REPO
+from reproduce.rundir import RunDir, write_atomic
+
+NOTEBOOKS = REPO / "notebooks"
+REPORT = "05_report"
+_READERS = 2
+
+
+class NotebookError(errors.ReproduceError):
+    """A notebook stopped; the message names it, the cell and the reason."""
+
+
+def create(profile: Profile, runs: Path) -> RunDir:
+    """Make the run directory; a published profile's raw files are copied into it.
+
+    The name sorts by time and differs between runs that start in the same second.
+    """
+    stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    root = runs / f"{stamp}-{profile.name}-{secrets.token_hex(2)}"
+    if profile.source is None:
+        return RunDir.create(root, profile, provenance.collect())
+    kept = RunDir.open(REPO / profile.source)
+    run = RunDir.create(
+        root, profile, {**kept.manifest.provenance, "replayed": provenance.collect()}
+    )
+    shutil.copytree(kept.root / "raw", root / "raw")
+    run.add_raw(*kept.manifest.files)
+    return run
+
+
+def execute(run: RunDir, say: Callable[[str], None], *, measuring: bool = True) -> Path:
+    """Run the notebooks in order and render the report.
+
+    A notebook that fails does not keep the later ones from showing what there is; the first
+    failure is raised once the report is written.
+
+    Args:
+        run: the run directory; executed notebooks and the report go into it.
+        say: gets one line per notebook.
+        measuring: False to rebuild from what is on file.
+
+    Raises:
+        NotebookError: a notebook failed.
+    """
+    first, *others = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+    failures = [_attempt(run, first, say)] if measuring else []
+    # The others only read what the first one measured.
+    with ThreadPoolExecutor(max_workers=_READERS) as pool:
+        failures += pool.map(lambda source: _attempt(run, source, say), others)
+    path = report.render(run, run.derived("notebooks") / f"{REPORT}.ipynb")
+    for failure in failures:
+        if failure is not None:
+            raise failure
+    return path
+
+
+def _attempt(run: RunDir, source: Path, say: Callable[[str], None]) -> NotebookError | None:
+    say(source.stem)
+    try:
+        _execute_one(run, source)
+    except NotebookError as error:
+        return error
+    return None
+
+
+def _execute_one(run: RunDir, source: Path) -> None:
+    target = run.derived("notebooks") / source.name
+    # The kernel works inside the run directory, so that no path of the machine is a parameter.
+    parameters = {"profile": run.profile.name, "run": "."}
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernel-") as sockets:
+            # Local sockets: no port is taken, and nobody else can listen.
+            kernel = {"transport": "ipc", "ip": f"{sockets}/kernel"}
+            papermill.execute_notebook(
+                source,
+                target,
+                parameters=parameters,
+                cwd=run.root,
+                kernel_name="python3",
+                progress_bar=False,
+                config=Config({"KernelManager": kernel}),
+                shutdown_kernel="immediate",
+            )
+    except PapermillExecutionError as error:
+        reason = " ".join(error.evalue.split())
+        ours = isinstance(getattr(errors, error.ename, None), type)
+        kind = "" if ours else f"{error.ename}: "
+        raise NotebookError(
+            f"notebooks/{source.name}, cell {error.cell_index}: {kind}{reason}"
+        ) from error
+    except (DeadKernelError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise NotebookError(f"notebooks/{source.name}: its kernel failed ({reason})") from error
+    finally:
+        _forget_places(target)
+
+
+def _forget_places(notebook: Path) -> None:
+    """Take the machine's paths out of an executed notebook's own metadata."""
+    with contextlib.suppress(FileNotFoundError, nbformat.reader.NotJSONError):
+        book = nbformat.read(notebook, as_version=4)
+        about = book.metadata.get("papermill", {})
+        for key in ("input_path", "output_path"):
+            about[key] = notebook.name
+        write_atomic(notebook, nbformat.writes(book).encode() + b"\n")
