@@ -19,12 +19,12 @@ Gib = Annotated[float, Field(gt=0, le=4096)]
 
 
 class StoredModel(BaseModel):
-    """One file of data/models: a config.json and where it comes from."""
+    """One file of data/models: a config.json, where it comes from, and which hub ids share it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
-    repository: str
+    repositories: list[str]
     source: str
     config: dict[str, Any]
 
@@ -128,33 +128,39 @@ class _StoredGpus(BaseModel):
     gpus: dict[str, _StoredGpu]
 
 
-def model_names(directory: Path = DATA_DIRECTORY / "models") -> list[str]:
-    """Names of the stored models, sorted."""
-    return sorted(path.stem for path in directory.glob("*.json"))
+def stored_models(directory: Path = DATA_DIRECTORY / "models") -> dict[str, StoredModel]:
+    """The stored models, by name.
+
+    Raises:
+        DataError: A file is damaged; the message names it.
+    """
+    models = {}
+    for path in sorted(directory.glob("*.json")):
+        try:
+            models[path.stem] = StoredModel.model_validate_json(path.read_text(encoding="utf-8"))
+        except ValidationError as error:
+            raise DataError(f"{path}: {_first(error)}") from None
+    return models
 
 
-def load_config(model: str, directory: Path = DATA_DIRECTORY / "models") -> dict[str, Any]:
+def load_config(model: str) -> dict[str, Any]:
     """Find a model's configuration.
 
     Args:
-        model: Name of a stored model, a config.json, or a directory that holds one.
-        directory: Where stored models are.
+        model: Name or hub id of a stored model, a config.json, or a directory that holds one.
 
     Raises:
         ConfigError: Nothing is there, or it is not a configuration.
     """
-    stored = directory / f"{model}.json"
-    if stored.is_file():
-        try:
-            return StoredModel.model_validate_json(stored.read_text(encoding="utf-8")).config
-        except ValidationError as error:
-            raise DataError(f"{stored}: {_first(error)}") from None
+    models = stored_models()
+    for stored in models.values():
+        if model == stored.name or model in stored.repositories:
+            return stored.config
     path = Path(model)
     path = path / "config.json" if path.is_dir() else path
     if not path.is_file():
         raise ConfigError(
-            f"model {model!r} is neither one of {', '.join(model_names(directory))} "
-            "nor the path of a config.json"
+            f"model {model!r} is neither one of {', '.join(models)} nor the path of a config.json"
         )
     try:
         return TypeAdapter(dict[str, Any]).validate_python(json.loads(path.read_text("utf-8")))
@@ -162,21 +168,31 @@ def load_config(model: str, directory: Path = DATA_DIRECTORY / "models") -> dict
         raise ConfigError(f"{path}: not a JSON object; {_first(error)}") from None
 
 
-def load_gpu(name: str, path: Path = DATA_DIRECTORY / "gpus.yaml") -> Gpu:
-    """Memory of a known GPU.
+def load_gpus(path: Path = DATA_DIRECTORY / "gpus.yaml") -> dict[str, Gpu]:
+    """Memory of the known GPUs, by name.
 
     Raises:
-        ConfigError: The name is unknown.
         DataError: The file is damaged.
     """
     try:
         stored = _StoredGpus.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except (yaml.YAMLError, ValidationError) as error:
         raise DataError(f"{path}: {_first(error)}") from None
-    if name not in stored.gpus:
-        raise ConfigError(f"gpu {name!r} is not one of {', '.join(sorted(stored.gpus))}")
     band = Band(stored.overhead_gib.low, stored.overhead_gib.high)
-    return Gpu(name, stored.gpus[name].total_gib, band)
+    return {name: Gpu(name, gpu.total_gib, band) for name, gpu in stored.gpus.items()}
+
+
+def load_gpu(name: str) -> Gpu:
+    """Memory of a known GPU.
+
+    Raises:
+        ConfigError: The name is unknown.
+        DataError: The file is damaged.
+    """
+    gpus = load_gpus()
+    if name not in gpus:
+        raise ConfigError(f"gpu {name!r} is not one of {', '.join(sorted(gpus))}")
+    return gpus[name]
 
 
 def load_memory_logs(path: Path = DATA_DIRECTORY / "memory_logs.csv") -> list[MemoryLog]:

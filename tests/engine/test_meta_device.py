@@ -57,38 +57,7 @@ R1_TOPOLOGIES = [
     ]
 ]
 
-TINY = {
-    "architectures": ["DeepseekV3ForCausalLM"],
-    "model_type": "deepseek_v3",
-    "first_k_dense_replace": 1,
-    "hidden_act": "silu",
-    "hidden_size": 256,
-    "intermediate_size": 512,
-    "kv_lora_rank": 512,
-    "max_position_embeddings": 4096,
-    "moe_intermediate_size": 128,
-    "n_group": 2,
-    "n_routed_experts": 8,
-    "n_shared_experts": 1,
-    "num_attention_heads": 4,
-    "num_experts_per_tok": 2,
-    "num_hidden_layers": 4,
-    "num_key_value_heads": 4,
-    "num_nextn_predict_layers": 0,
-    "norm_topk_prob": True,
-    "q_lora_rank": 192,
-    "qk_nope_head_dim": 128,
-    "qk_rope_head_dim": 64,
-    "rms_norm_eps": 1e-06,
-    "rope_theta": 10000.0,
-    "routed_scaling_factor": 1.0,
-    "scoring_func": "sigmoid",
-    "topk_group": 1,
-    "topk_method": "noaux_tc",
-    "torch_dtype": "bfloat16",
-    "v_head_dim": 128,
-    "vocab_size": 4096,
-}
+TINY = load_config("tiny-deepseek-v3")
 
 
 @dataclass(frozen=True)
@@ -115,7 +84,7 @@ def cases(
     layers: int | None = None,
 ) -> list[Case]:
     """Every distinct rank of a topology, at most three of its stages."""
-    config = dict(TINY) if model == "tiny" else dict(load_config(model))
+    config = dict(load_config(model))
     if layers:
         config["num_hidden_layers"] = layers
     architecture = parse_architecture(config, model)
@@ -208,10 +177,10 @@ def test_the_rest_of_the_family() -> None:
         *cases("deepseek-v2-lite", "bf16", "native", Topology(2, 2)),
         *cases("deepseek-v2-lite", "bf16", "native", Topology(8, 1, 2, ep=True)),
         *cases("deepseek-v2-lite", "bf16", "transformers", Topology(8, 1, 2, ep=True), layers=6),
-        *cases("tiny", "bf16", "native", Topology()),
-        *cases("tiny", "bf16", "native", Topology(), mla=False),
-        *cases("tiny", "bf16", "transformers", Topology(2)),
-        *cases("tiny", "bf16", "transformers", Topology(), mla=False),
+        *cases("tiny-deepseek-v3", "bf16", "native", Topology()),
+        *cases("tiny-deepseek-v3", "bf16", "native", Topology(), mla=False),
+        *cases("tiny-deepseek-v3", "bf16", "transformers", Topology(2)),
+        *cases("tiny-deepseek-v3", "bf16", "transformers", Topology(), mla=False),
     ]
     assert_equal_to_the_byte(compared, ask([case.question for case in compared]))
 
