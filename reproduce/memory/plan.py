@@ -52,7 +52,7 @@ def plan_topologies(
     not divide the heads, are left out of the refusals.
 
     Raises:
-        ConfigError: The number of GPUs is not positive, or no layout is accepted.
+        ConfigError: The number of GPUs is not positive.
     """
     if gpus < 1:
         raise ConfigError(f"{gpus} GPUs; give at least 1")
@@ -72,8 +72,6 @@ def plan_topologies(
         per_token = kv_bytes_per_token(architecture, topology)
         budget = budget_from_gpu(ranks, per_token, gpu, serving)
         planned.append(PlannedTopology(topology, budget, _short_gib(budget, serving)))
-    if not planned:
-        raise ConfigError(f"vLLM accepts no topology of {gpus} GPUs for this model")
     planned.sort(
         key=lambda plan: (
             plan.budget.fits is not True,
