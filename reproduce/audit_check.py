@@ -44,6 +44,19 @@ class Finding:
     high: float | None = None
     detail: str = ""
 
+    @property
+    def sentence(self) -> str:
+        """The identity, and the numbers that were compared."""
+        parts = [f"{self.subject}: " if self.subject else "", self.meaning]
+        if self.observed is not None and self.low is not None and self.high is not None:
+            limits = f"{self.low:.10g}"
+            if self.low != self.high:
+                limits += f" to {self.high:.10g}"
+            parts.append(f" Found {self.observed:.10g}, expected {limits}.")
+        if self.detail:
+            parts.append(f" ({self.detail})")
+        return "".join(parts)
+
 
 @dataclass(frozen=True)
 class Check:

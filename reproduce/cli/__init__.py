@@ -10,6 +10,7 @@ import typer
 import typer.exceptions
 
 from reproduce.cli import run as run_commands
+from reproduce.cli import verdict as verdict_commands
 from reproduce.errors import ReproduceError
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 run_commands.register(app)
+verdict_commands.register(app)
 
 _INTERRUPTED = 130
 

@@ -1,0 +1,76 @@
+"""Result files made anywhere: plain, appended line by line, or the folders of a sweep."""
+
+import glob
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reproduce.errors import DataError
+
+_SUMMARIES = ("summary.json", "warmup.json")
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """One result, and where it was read: the file, and its place in it if there are several."""
+
+    where: str
+    data: Any
+
+
+def read_results(path: Path) -> list[StoredResult]:
+    """Read one result, an array of results, or results one after another (``--append-result``).
+
+    Raises:
+        DataError: the file cannot be read, is empty or is not JSON.
+    """
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}): check the path") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not text: give a JSON result of `vllm bench serve`") from error
+    if not text:
+        raise DataError(f"{path}: empty: the benchmark wrote no result; run it again")
+    found: list[Any] = []
+    decoder, place = json.JSONDecoder(), 0
+    while place < len(text):
+        try:
+            value, place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError) as error:
+            reason = str(error).splitlines()[0][:120]
+            raise DataError(f"{path}: not JSON ({reason}): restore or remove it") from error
+        found += value if isinstance(value, list) else [value]
+        while place < len(text) and text[place].isspace():
+            place += 1
+    if not found:
+        raise DataError(f"{path}: holds no result: give a file of `vllm bench serve`")
+    if len(found) == 1:
+        return [StoredResult(str(path), found[0])]
+    return [StoredResult(f"{path}, result {n}", value) for n, value in enumerate(found, start=1)]
+
+
+def find_results(pattern: str) -> list[Path]:
+    """Result files that a pattern names; a folder stands for every result below it.
+
+    In the folders of `vllm bench sweep serve`, ``run=N.json`` are the results. Its summaries
+    repeat them, its warm-ups are no measurement, and ``*.failure.json`` hold none.
+
+    Raises:
+        DataError: nothing is there.
+    """
+    named = [Path(name) for name in glob.glob(str(Path(pattern).expanduser()), recursive=True)]  # noqa: PTH207
+    files: set[Path] = set()
+    for path in named:
+        files |= set(path.rglob("*.json")) if path.is_dir() else {path}
+    results = sorted(path for path in files if not _is_by_product(path))
+    if not results:
+        raise DataError(f"{pattern}: no result file there: check the path, and quote the pattern")
+    return results
+
+
+def _is_by_product(path: Path) -> bool:
+    if path.name.endswith(".failure.json"):
+        return True
+    return path.name in _SUMMARIES and any(path.parent.glob("run=*.json"))
