@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from IPython.core.getipython import get_ipython
 
-from reproduce import analysis, display, figures, measure, profile_store, tables, verdict
+from reproduce import analysis, display, figures, judgement, measure, profile_store, tables
 from reproduce.errors import ConfigError
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir, write_atomic
@@ -93,16 +93,7 @@ def measure_run(run: RunDir) -> View:
 
 def verdict_box(run: RunDir) -> View:
     """The verdict, and what limits it."""
-    frame = analysis.measurements(run)
-    result = tables.comparison(frame, run.profile, "total_tok_s")
-    found = verdict.judge(
-        run.profile,
-        result,
-        analysis.scope(run),
-        frame,
-        analysis.facts_of(run, run.profile.candidate),
-    )
-    return View(display.verdict(found))
+    return View(display.verdict(judgement.verdict_of(run)))
 
 
 def article_table(run: RunDir) -> View:

@@ -1,10 +1,12 @@
 """What a run says about the claim, in words that do not outrun the data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import pandas as pd
 
+from reproduce.confounders import Confounder, Severity, blocking
 from reproduce.equivalence import Comparison, Decision, Effect
 from reproduce.evidence import Scope
 from reproduce.profile import Profile
@@ -18,6 +20,7 @@ class Label(StrEnum):
     EQUIVALENT = "equivalent"
     DIFFERENT = "different"
     INCONCLUSIVE = "inconclusive"
+    WITHHELD = "withheld"
     REPLAYED = "replayed, not measured"
 
 
@@ -36,14 +39,16 @@ def judge(
     scope: Scope,
     measurements: pd.DataFrame,
     candidate: EngineFacts | None,
+    confounders: Sequence[Confounder],
 ) -> Verdict:
     """The verdict on total token throughput over the whole ladder.
 
     A run whose engines are not those of the claim gets no verdict on speed, whatever it measured,
-    and neither does a ladder with a rung missing.
+    and neither does a run that something else may explain, or a ladder with a rung missing.
     """
     effect = result.ladder if result is not None else None
     limits = _limits(profile, effect, measurements, candidate)
+    limits += tuple(c.sentence for c in confounders if c.severity is Severity.WARNING)
     if profile.kind == "published":
         return Verdict(
             Label.REPLAYED,
@@ -53,6 +58,9 @@ def judge(
     if not scope.is_test:
         headline = f"This run is not a test of the claim: {'; '.join(scope.objections)}."
         return Verdict(Label.NO_TEST, headline, limits)
+    if reasons := blocking(confounders):
+        headline = f"No verdict on speed: {reasons[0]}"
+        return Verdict(Label.WITHHELD, headline, (*reasons[1:], *limits))
     complete = result is not None and len(result.rungs) == len(profile.ladder)
     if effect is None or effect.ratio is None or not complete:
         return Verdict(

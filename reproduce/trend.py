@@ -1,0 +1,44 @@
+"""Does a measured quantity rise or fall with the repeat?"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+ALPHA = 0.01
+"""Two-sided, over all tests of one series together."""
+_LEAST = 3
+
+
+def trends(series: pd.DataFrame) -> Iterator[tuple[str, float]]:
+    """Rungs, or the whole ladder, in which a logarithm rises or falls with the repeat.
+
+    Mann–Kendall, stratified by rung and launch (Hirsch, Slack and Smith 1982), so that a step from
+    launch to launch is no trend. The amount is the median of Theil and Sen's slopes times the
+    steps.
+
+    Args:
+        series: Columns rung, launch, pair and y.
+
+    Yields:
+        Name, and change from the first to the last repeat in percent.
+    """
+    groups = [(str(name), rows) for name, rows in series.groupby("rung", sort=False)]
+    groups.append(("all workloads", series))
+    for name, rows in groups:
+        score, variance, changes = 0.0, 0.0, []
+        for _, stratum in rows.groupby(["rung", "launch"], sort=False):
+            y = stratum.sort_values("pair")["y"].to_numpy()
+            n = len(y)
+            if n < _LEAST:
+                continue
+            score += float(np.sign(y[None, :] - y[:, None])[np.triu_indices(n, 1)].sum())
+            variance += n * (n - 1) * (2 * n + 5) / 18
+            changes.append(float(stats.theilslopes(y).slope) * (n - 1))
+        if variance == 0:
+            continue
+        z = max(0.0, abs(score) - 1) / math.sqrt(variance)
+        if 2 * float(stats.norm.sf(z)) < ALPHA / len(groups):
+            yield name, 100 * math.expm1(float(np.median(changes)))
