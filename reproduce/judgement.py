@@ -1,12 +1,26 @@
 """A run directory → its audit, its confounders, its verdict and the article's claims."""
 
-import pandas as pd
+from pathlib import Path
 
-from reproduce import analysis, confounders, ladder, tables, verdict
+import pandas as pd
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from reproduce import analysis, catalog, claims, confounders, ladder, tables, verdict
 from reproduce.audit import Finding, Outcome, audit
+from reproduce.claim_checks import Article, Checks
+from reproduce.claim_memory import MemoryTests
+from reproduce.claim_tests import RunTests
+from reproduce.claims import Claim, Judged
 from reproduce.confounders import Command, Conditions, Confounder
 from reproduce.errors import DataError
+from reproduce.memory.architecture import parse_architecture
 from reproduce.rundir import RunDir, read_json
+from reproduce.schemas import EngineFacts
+
+CLAIMS = Path(__file__).with_name("claims.yaml")
+_MODEL = "deepseek-r1"
+_GPUS = ("h100-80gb", "h200-141gb")
 
 
 def audited(run: RunDir) -> list[tuple[str, Finding]]:
@@ -103,3 +117,87 @@ def confounders_frame(run: RunDir) -> pd.DataFrame:
     rows = [(one.name, one.severity.value, one.sentence) for one in found]
     rows += [(name, "not found", "") for name in confounders.RULES if name not in names]
     return pd.DataFrame(rows, columns=["rule", "severity", "found"])
+
+
+def load_claims(path: Path = CLAIMS) -> list[Claim]:
+    """The article's claims.
+
+    Raises:
+        DataError: the file is damaged, or two claims have one id.
+    """
+    try:
+        found = TypeAdapter(list[Claim]).validate_python(yaml.safe_load(path.read_text("utf-8")))
+    except (OSError, yaml.YAMLError) as error:
+        raise DataError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise DataError(f"{path}: {key}: {first['msg']}") from error
+    ids = [claim.id for claim in found]
+    if repeated := [name for name in ids if ids.count(name) > 1]:
+        raise DataError(f"{path}: two claims are called '{repeated[0]}'")
+    return found
+
+
+def load_article(root: Path = catalog.DATA_DIRECTORY / "published") -> Article:
+    """The article's own data."""
+    run = RunDir.open(root)
+    table = analysis.printed_table(run)
+    if table is None:
+        raise DataError(f"{root}/raw/table.json: missing: restore it from the repository")
+    results: dict[str, dict[str, dict[str, object]]] = {}
+    for path in sorted((root / "raw").glob("*/launch-01/*/rep-01.json")):
+        results.setdefault(path.parent.name, {})[path.parents[2].name] = read_json(path)
+    return Article(
+        profile=run.profile,
+        rows={row["rung"]: row for row in table["rows"]},
+        means=table["means"],
+        results=results,
+        engine=analysis.facts_of(run, run.profile.candidate) or EngineFacts(),
+        stated_native=read_json(root / "raw" / "setup.json")["native_engine"],
+        figures=_figures(),
+    )
+
+
+def _figures() -> dict[str, str]:
+    return {figure.id: str(figure.value) for figure in catalog.load_published_figures()}
+
+
+def judged_claims(run: RunDir) -> list[Judged]:
+    """Every claim of the article, judged on this run."""
+    article, facts = load_article(), conditions(run)
+    config = catalog.load_config(_MODEL)
+    on_run = RunTests(
+        conditions=facts,
+        article=article.profile,
+        attention=article.engine.attention_backend,
+        objections=analysis.scope(run).objections,
+        withheld=confounders.blocking(confounders.find(facts)),
+    )
+    on_memory = MemoryTests(
+        architecture=parse_architecture(config, _MODEL),
+        experts_per_token=config["num_experts_per_tok"],
+        gpus={gpu: catalog.load_gpu(gpu) for gpu in _GPUS},
+        utilization=float(article.profile.server.flags["gpu-memory-utilization"]),
+        figures=article.figures,
+    )
+    rules = {**on_run.rules(), **on_memory.rules()}
+    return claims.judge(load_claims(), rules, Checks(article).rules())
+
+
+def claims_frame(run: RunDir) -> pd.DataFrame:
+    """One row per claim: what the article says, the verdict, and whether its own data agree."""
+    return pd.DataFrame(
+        {
+            "claim": one.claim.id,
+            "section": one.claim.section,
+            "statement": one.claim.statement,
+            "decided by": one.claim.scope,
+            "verdict": one.answer.standing.value,
+            "found": one.answer.found,
+            "note": one.answer.note,
+            "article's own data": one.consistency.value,
+            "found in them": one.own_data,
+        }
+        for one in judged_claims(run)
+    )
