@@ -4,6 +4,9 @@
 class ReproduceError(Exception):
     """Base of every error a user can cause or meet; the command line prints it and exits 2."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
 
 class ConfigError(ReproduceError):
     """A profile, a parameter or a command-line value is not usable as given."""

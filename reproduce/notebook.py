@@ -10,11 +10,11 @@ from IPython.core.getipython import get_ipython
 
 from reproduce import analysis, display, figures, judgement, measure, profile_store, tables
 from reproduce.errors import ConfigError
+from reproduce.profile import Profile
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir, write_atomic
 
 RUNS = REPO / "runs"
-_KNOWN = ("profile", "run")
 _PLAIN = (str, int, float, bool, list, dict, type(None))
 
 
@@ -32,8 +32,8 @@ def open_run(namespace: dict[str, Any]) -> RunDir:
     """Open the run that a notebook's parameters name; validate every one of them.
 
     Args:
-        namespace: the notebook's globals. ``profile`` and ``run`` (a run directory, empty for the
-            latest of the profile, or for the kept data of a published one). Any further
+        namespace: the notebook's globals. ``run`` is a run directory; when it is empty,
+            ``profile`` decides: its latest run, or the kept data of a published one. Any further
             parameter is a key of the profile, so a misspelt one fails here instead of passing
             unnoticed.
 
@@ -45,18 +45,24 @@ def open_run(namespace: dict[str, Any]) -> RunDir:
     for key, value in (("profile", name), ("run", where)):
         if not isinstance(value, str):
             raise ConfigError(f"parameter {key}: must be text, found {value!r:.60}")
-    profile = profile_store.load(name, given)
-    if not where:
-        found = _latest(name) if profile.source is None else REPO / profile.source
-        if found is None:
-            raise ConfigError(
-                f"no run of profile '{name}' yet: `reproduce run --profile {name}` makes one"
-            )
-        return RunDir.open(found)
-    run = RunDir.open(Path(where).expanduser())
-    if given and run.profile != profile:
-        raise ConfigError(f"{where}: was made with other values than {', '.join(given)}")
+    if where:
+        run = RunDir.open(Path(where).expanduser())
+    else:
+        run = _run_of(profile_store.load(name, given))
+    if profile_store.changed(run.profile, given) != run.profile:
+        raise ConfigError(f"{run.root}: was made with other values of {', '.join(given)}")
     return run
+
+
+def _run_of(profile: Profile) -> RunDir:
+    """The kept data of a published profile, the latest run of any other."""
+    if profile.source is not None:
+        return RunDir.open(REPO / profile.source)
+    for manifest in sorted(RUNS.glob("*/manifest.json"), reverse=True):
+        run = RunDir.open(manifest.parent)
+        if run.profile.name == profile.name:
+            return run
+    raise ConfigError(f"no run of {profile.name} yet: `reproduce run --profile {profile.name}`")
 
 
 def _parameters(namespace: dict[str, Any]) -> dict[str, Any]:
@@ -72,13 +78,6 @@ def _parameters(namespace: dict[str, Any]) -> dict[str, Any]:
         ],
     )
     return {key: namespace[key] for key in names}
-
-
-def _latest(profile: str) -> Path | None:
-    for manifest in sorted(RUNS.glob("*/manifest.json"), reverse=True):
-        if RunDir.open(manifest.parent).manifest.profile == profile:
-            return manifest.parent
-    return None
 
 
 def measure_run(run: RunDir) -> View:

@@ -37,6 +37,18 @@ def load(name: str, overrides: Mapping[str, Any] | None = None) -> Profile:
     return _validate(data, path, overridden=set(overrides or ()))
 
 
+def changed(profile: Profile, overrides: Mapping[str, Any]) -> Profile:
+    """A profile that was loaded already, with some of its keys overridden.
+
+    Raises:
+        ConfigError: a key or a value is wrong.
+    """
+    data = profile.model_dump(mode="json")
+    for key, value in overrides.items():
+        _override(data, key, value)
+    return _validate(data, Path(profile.name), overridden=set(overrides))
+
+
 def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
     """``["repeats=5", "model.id=/m"]`` → a mapping, values read as YAML scalars.
 

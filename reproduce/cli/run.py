@@ -1,25 +1,30 @@
 """Commands that make, look at and rebuild runs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 import yaml
 from rich.console import Console
 from rich.table import Table
 
-from reproduce import doctor as checkup
-from reproduce import pipeline, profile_store
+from reproduce import profile_store
 from reproduce.errors import ConfigError
-from reproduce.notebook import RUNS
-from reproduce.profile import Profile
-from reproduce.progress import Follower
+from reproduce.provenance import REPO
 from reproduce.rundir import RunDir
+
+if TYPE_CHECKING:
+    from reproduce.doctor import Check
+    from reproduce.profile import Profile
+
+# pandas, scipy, matplotlib and nbconvert take seconds to import: commands that need them import
+# them themselves, so that the others, and every complaint about a typing error, are quick.
 
 ProfileName = Annotated[str, typer.Option("--profile", help="A profile's name, or a YAML file.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("-p", metavar="KEY=VALUE", help="Override a key of the profile.")
 ]
+RUNS = REPO / "runs"
 RunsDirectory = Annotated[Path, typer.Option("--runs", help="Where run directories are made.")]
 
 
@@ -40,17 +45,24 @@ def run(
     runs: RunsDirectory = RUNS,
 ) -> None:
     """Measure both arms and render the report; the last line is its path."""
+    from reproduce import doctor as checkup
+
+    directory = None
     if resume is not None:
         if override:
             raise ConfigError("--resume: a run goes on with its own profile; leave -p out")
         directory = RunDir.open(resume)
-        checkup.require(directory.profile, resume.parent)
+        chosen = directory.profile
+        checkup.require(chosen, resume.parent)
     else:
         chosen = profile_store.load(profile, profile_store.parse_overrides(override or ()))
-        checks = checkup.require(chosen, runs)
-        chosen = _without_compiler(chosen, checks)
-        directory = pipeline.create(chosen, runs)
-    console = Console(stderr=False)
+        chosen = _without_compiler(chosen, checkup.require(chosen, runs))
+
+    from reproduce import pipeline
+    from reproduce.progress import Follower
+
+    directory = directory or pipeline.create(chosen, runs)
+    console = Console()
     console.print(f"run {_shown(directory.root)}", markup=False, highlight=False, soft_wrap=True)
     try:
         with Follower(directory, console) as follower:
@@ -63,7 +75,7 @@ def run(
     typer.echo(_shown(path))
 
 
-def _without_compiler(profile: Profile, checks: list[checkup.Check]) -> Profile:
+def _without_compiler(profile: "Profile", checks: "list[Check]") -> "Profile":
     """Eager where torch.compile cannot work; the report says so."""
     if all(check.state == "ok" for check in checks if check.name == "compiler"):
         return profile
@@ -96,6 +108,8 @@ def doctor(
     profile: ProfileName = "cpu", override: Overrides = None, runs: RunsDirectory = RUNS
 ) -> None:
     """Say what a run of the profile would lack on this machine; exit 1 when it cannot start."""
+    from reproduce import doctor as checkup
+
     chosen = profile_store.load(profile, profile_store.parse_overrides(override or ()))
     checks = checkup.examine(chosen, runs)
     table = Table(box=None, pad_edge=False)
@@ -110,6 +124,9 @@ def doctor(
 
 def report(run: Annotated[Path, typer.Argument(help="A run directory.")]) -> None:
     """Rebuild tables, figures and report from a run's raw files; nothing is measured."""
+    from reproduce import pipeline
+    from reproduce.progress import Follower
+
     directory = RunDir.open(run)
     with Follower(directory, Console()) as follower:
         path = pipeline.execute(directory, follower.say, measuring=False)

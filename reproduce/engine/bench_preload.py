@@ -1,10 +1,16 @@
 """Imports vLLM's benchmark; a forkserver loads this module once, for every rung to come."""
 
+import contextlib
+import io
+
 from reproduce.engine.vllm_main import answer_version_lookup
 
 answer_version_lookup()
 
-from vllm.benchmarks import serve  # noqa: E402  the look-up above comes first
-from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
+# torch remarks on a missing Triton while it is imported, on whatever stderr is then; the
+# forkserver shares the terminal's.
+with contextlib.redirect_stderr(io.StringIO()):
+    from vllm.benchmarks import serve
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 __all__ = ["FlexibleArgumentParser", "serve"]

@@ -20,6 +20,8 @@ from reproduce.evidence import clean_lines, parse_log
 from reproduce.profile import Backend
 from reproduce.schemas import EngineFacts, ServerCounters
 
+ENGINE = (sys.executable, "-m", "reproduce.engine.vllm_main")
+
 _POLL_S = 0.3
 _REQUEST_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 15.0
@@ -98,13 +100,12 @@ class Server:
         if parent := os.environ.get("JPY_PARENT_PID"):
             owners.append(int(parent))
         watched = [argument for pid in owners for argument in ("--owner", str(pid))]
-        python = [sys.executable, "-m"]
-        command = [*python, "reproduce.engine.vllm_main", *self.spec.arguments]
-        guarded = [*python, "reproduce.engine.guard", "--report", str(write_fd), *watched, "--"]
+        guard = [sys.executable, "-m", "reproduce.engine.guard", "--report", str(write_fd)]
+        command = [*guard, *watched, "--", *ENGINE, *self.spec.arguments]
         self.spec.log.parent.mkdir(parents=True, exist_ok=True)
         with self.spec.log.open("ab") as log:
-            guard = subprocess.Popen(  # noqa: S603  our own interpreter and modules
-                [*guarded, *command],
+            process = subprocess.Popen(  # noqa: S603  our own interpreter and modules
+                command,
                 cwd=self.spec.workdir,
                 env={**os.environ, **self.spec.env},
                 stdin=subprocess.DEVNULL,
@@ -117,7 +118,7 @@ class Server:
         with os.fdopen(read_fd) as report:
             line = report.readline()
         self._pgid = int(line) if line.strip() else None
-        return guard
+        return process
 
     def __enter__(self) -> "Server":
         return self
