@@ -14,8 +14,7 @@ from reproduce.schemas import EngineFacts
 
 _REPLAYED = Answer(
     Standing.NOT_TESTABLE,
-    "not measured",
-    "One run per point carries no uncertainty, and a replay measures nothing.",
+    "one run per point has no uncertainty, and a replay measures nothing",
 )
 
 
@@ -59,8 +58,7 @@ class RunTests:
         if shown != ["native", "transformers"]:
             return Answer(
                 Standing.NOT_TESTABLE,
-                "other arms",
-                f"The logs show these backends: {_say(shown[0])} and {_say(shown[1])}.",
+                f"the logs show other arms: {_say(shown[0])} and {_say(shown[1])}",
             )
         return None
 
@@ -85,7 +83,7 @@ class RunTests:
         return "" if shown == self.attention else f"attention backend {shown}, not {self.attention}"
 
     def _in_form(self) -> str:
-        return f"Tested in form only: {self._setting}." if self._setting else ""
+        return f"In form only: {self._setting}." if self._setting else ""
 
     def _barred(self) -> Answer | None:
         """Why nothing on speed can be said of this run."""
@@ -94,11 +92,10 @@ class RunTests:
         if self.objections:
             return Answer(
                 Standing.NOT_TESTABLE,
-                "not a test of the claim",
-                f"This run is not a test of the claim: {'; '.join(self.objections)}.",
+                f"this run is not a test of the claim: {'; '.join(self.objections)}",
             )
         if self.withheld:
-            return Answer(Standing.INCONCLUSIVE, "withheld", self.withheld[0])
+            return Answer(Standing.INCONCLUSIVE, f"withheld: {self.withheld[0]}")
         return None
 
     def ratio(
@@ -110,8 +107,7 @@ class RunTests:
         if self._setting:
             return Answer(
                 Standing.NOT_TESTABLE,
-                "another setting",
-                f"A percentage of the article's machines; this run has {self._setting}.",
+                f"a number of the article's machines; here {self._setting}",
             )
         effect = self._effect(metric, over, claim.margin)
         if rung is not None:
@@ -134,7 +130,7 @@ class RunTests:
         found = self._comparison(metric, claim.margin)
         effects = found.rungs if found else ()
         if len(effects) < len(self._profile.ladder):
-            return Answer(Standing.INCONCLUSIVE, "some workloads lack a valid pair", "")
+            return Answer(Standing.INCONCLUSIVE, "some workloads lack a valid pair")
         counts = {d: sum(e.decision is d for e in effects) for d in Decision}
         standing = Standing.INCONCLUSIVE
         if counts[Decision.DIFFERENT]:
@@ -159,7 +155,7 @@ class RunTests:
 
     def elsewhere(self, _: Claim, why: str) -> Answer:
         """A statement that no run of this package decides, with the reason."""
-        return Answer(Standing.NOT_TESTABLE, "not decided here", why)
+        return Answer(Standing.NOT_TESTABLE, why)
 
     def fused_modules(self, _: Claim) -> Answer:
         """Every expected module, in the candidate's log."""
@@ -167,7 +163,7 @@ class RunTests:
         if (silent := self._no_evidence()) is not None:
             return silent
         if tried is None or base is None or base.architecture is None:
-            return Answer(Standing.INCONCLUSIVE, "no engine log of both arms", "")
+            return Answer(Standing.INCONCLUSIVE, "no engine log of both arms")
         missing = missing_fusions(tried, base.architecture)
         if missing:
             names = "; ".join(f.source for f in missing)
@@ -185,7 +181,7 @@ class RunTests:
         values = [getattr(engine, fact, None) if engine else None for engine in self._engines]
         said = [_say(value) for value in values]
         if any(value is None or value == () for value in values):
-            return Answer(Standing.INCONCLUSIVE, f"native {said[0]}, transformers {said[1]}", "")
+            return Answer(Standing.INCONCLUSIVE, f"native {said[0]}, transformers {said[1]}")
         if _unordered(values[0]) != _unordered(values[1]):
             return Answer(
                 Standing.CONTRADICTED, f"native {said[0]}, transformers {said[1]}", self._in_form()
@@ -200,10 +196,12 @@ class RunTests:
         found = f"native {said[0]}, transformers {said[1]}"
         if self._setting:
             return Answer(
-                Standing.NOT_TESTABLE, found, f"Needs the article's setting: {self._setting}."
+                Standing.NOT_TESTABLE,
+                found,
+                f"Needs the article's setting: {self._setting}.",
             )
         wanted = ", ".join(sorted(value.split(", ")))
-        return Answer(_decide(all(text == wanted for text in said)), found, "")
+        return Answer(_decide(all(text == wanted for text in said)), found)
 
     def flags(self, _: Claim) -> Answer:
         """The commands of both arms' servers."""
@@ -211,7 +209,7 @@ class RunTests:
             return silent
         arms = {command.arm for command in self.conditions.commands}
         if not set(self.conditions.arms) <= arms:
-            return Answer(Standing.INCONCLUSIVE, "no command of both arms on file", "")
+            return Answer(Standing.INCONCLUSIVE, "no command of both arms on file")
         names = sorted(differing(self.conditions))
         same = set(names) <= {UNDER_TEST, REMOTE_CODE}
         return Answer(_decide(same), f"differ in {', '.join(names) or 'nothing'}", self._in_form())

@@ -5,17 +5,35 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from reproduce import audit as auditor
+from reproduce import display_claims, judgement
 from reproduce.audit import Finding, Outcome
 from reproduce.result_files import read_results
+from reproduce.rundir import RunDir
 
 _SHOWN = (Outcome.VIOLATED, Outcome.NOTE)
 
 
 def register(app: typer.Typer) -> None:
     """Add this module's commands to ``app``."""
+    app.command()(claims)
     app.command()(audit)
+
+
+def claims(run: Annotated[Path, typer.Argument(help="A run directory.")]) -> None:
+    """Judge every claim of the article on a run; data/published is the article's own."""
+    frame = judgement.claims_frame(RunDir.open(run))
+    table = Table(box=None, pad_edge=False)
+    for heading in ("the article says", "verdict", "found", "its own data"):
+        table.add_column(heading, overflow="fold")
+    for row in frame.to_dict("records"):
+        found = f"{row['found']}. {row['note']}" if row["note"] else row["found"]
+        table.add_row(row["statement"], row["verdict"], found, row["article's own data"])
+    Console(markup=False).print(table)
+    typer.echo(display_claims.summary(frame))
 
 
 def audit(
