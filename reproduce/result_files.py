@@ -55,7 +55,8 @@ def find_results(pattern: str) -> list[Path]:
     """Result files that a pattern names; a folder stands for every result below it.
 
     In the folders of `vllm bench sweep serve`, ``run=N.json`` are the results. Its summaries
-    repeat them, its warm-ups are no measurement, and ``*.failure.json`` hold none.
+    repeat them, its warm-ups are no measurement, and ``*.failure.json`` hold none. Records and
+    invalid attempts of this package's own run directories are no results either.
 
     Raises:
         DataError: nothing is there.
@@ -71,6 +72,6 @@ def find_results(pattern: str) -> list[Path]:
 
 
 def _is_by_product(path: Path) -> bool:
-    if path.name.endswith(".failure.json"):
+    if path.name.endswith((".failure.json", ".record.json")) or ".invalid-" in path.name:
         return True
     return path.name in _SUMMARIES and any(path.parent.glob("run=*.json"))

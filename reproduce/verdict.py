@@ -69,9 +69,9 @@ def judge(
     margin = f"{100 * profile.margin:g} %"
     label = Label(effect.decision.value)
     headline = {
-        Decision.EQUIVALENT: f"Equivalent within {margin} on this machine",
-        Decision.DIFFERENT: f"Different by more than {margin} on this machine",
-        Decision.INCONCLUSIVE: f"Inconclusive at {margin} on this machine",
+        Decision.EQUIVALENT: f"Equivalent within {margin}",
+        Decision.DIFFERENT: f"Different by more than {margin}",
+        Decision.INCONCLUSIVE: f"Inconclusive at {margin}",
     }[effect.decision]
     return Verdict(label, f"{headline}: {_speed(profile, effect)}.", limits)
 

@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from reproduce import audit as auditor
-from reproduce import display_claims, judgement
+from reproduce import compare as comparing
+from reproduce import display_claims, judgement, tables
 from reproduce.audit import Finding, Outcome
+from reproduce.display import number
 from reproduce.result_files import read_results
 from reproduce.rundir import RunDir
 
@@ -21,6 +23,7 @@ def register(app: typer.Typer) -> None:
     """Add this module's commands to ``app``."""
     app.command()(claims)
     app.command()(audit)
+    app.command()(compare)
 
 
 def claims(run: Annotated[Path, typer.Argument(help="A run directory.")]) -> None:
@@ -59,8 +62,7 @@ def audit(
 
 def audit_lines(where: str, findings: list[Finding]) -> list[str]:
     """A heading with the counts, what does not hold, and in one line what cannot be checked."""
-    counts = Counter(finding.outcome for finding in findings)
-    lines = [f"{where}: " + ", ".join(f"{counts[o]} {o.value}" for o in Outcome if counts[o])]
+    lines = [f"{where}: {_counts(findings)}"]
     lines += [
         f"  {outcome.value:9}{finding.identity}: {finding.sentence}"
         for outcome in _SHOWN
@@ -76,3 +78,53 @@ def audit_lines(where: str, findings: list[Finding]) -> list[str]:
     if unknown:
         lines.append(f"  not checkable from this file: {', '.join(unknown)}")
     return lines
+
+
+def _counts(findings: list[Finding]) -> str:
+    counts = Counter(finding.outcome for finding in findings)
+    return ", ".join(f"{counts[o]} {o.value}" for o in Outcome if counts[o])
+
+
+def compare(
+    native: Annotated[str, typer.Option(help="Files or folders of the native arm; quote a glob.")],
+    transformers: Annotated[
+        str, typer.Option(help="Files or folders of the Transformers arm; quote a glob.")
+    ],
+    margin: Annotated[
+        float, typer.Option(min=0.001, max=0.5, help="Margin of equivalence, as a share.")
+    ] = 0.03,
+) -> None:
+    """Compare results made elsewhere; exit 1 when a file contradicts itself."""
+    found = comparing.compare(native, transformers, margin)
+    console = Console(markup=False)
+    for metric in found.metrics:
+        console.print(_metric_table(found, metric))
+    for where, finding in found.findings:
+        if finding.outcome in _SHOWN:
+            typer.echo(f"{where}: {finding.outcome.value} {finding.identity}: {finding.sentence}")
+    typer.echo(f"audit: {_counts([finding for _, finding in found.findings])}")
+    for confounder in found.confounders:
+        typer.echo(f"{confounder.severity.value}: {confounder.name}: {confounder.sentence}")
+    typer.echo(f"verdict: {found.verdict.label.value}. {found.verdict.headline}")
+    for limit in found.verdict.limits:
+        typer.echo(f"  {limit}")
+    if any(finding.outcome is Outcome.VIOLATED for _, finding in found.findings):
+        raise typer.Exit(1)
+
+
+def _metric_table(found: comparing.Compared, key: str) -> Table:
+    metric = tables.METRICS[key]
+    table = Table(box=None, pad_edge=False, title=f"{metric.label} ({metric.unit})")
+    table.add_column("workload", overflow="fold")
+    for heading in ("native", "transformers", "% of native", "95 % interval", "pairs"):
+        table.add_column(heading, justify="right")
+    for row in tables.ladder_table(found.measurements, found.profile, key).to_dict("records"):
+        ends = [number(row[end], 1) for end in ("low", "high")]
+        table.add_row(
+            row["workload"],
+            *(number(row[arm], metric.digits) for arm in ("native", "transformers")),
+            number(row["percent"], 1),
+            " to ".join(dict.fromkeys(ends)),
+            number(row["pairs"], 0),
+        )
+    return table
