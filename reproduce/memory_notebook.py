@@ -13,7 +13,12 @@ from reproduce.rundir import RunDir
 
 GPUS = ("h100-80gb", "h200-141gb")
 
-BLOCK_SIZES = {"CPU_MLA": CPU_MLA_BLOCK_SIZE, "CPU_ATTN": CPU_BLOCK_SIZE, "FLASHMLA": 64}
+BLOCK_SIZES = {
+    "CPU_MLA": CPU_MLA_BLOCK_SIZE,
+    "AMX_MLA": CPU_BLOCK_SIZE,
+    "CPU_ATTN": CPU_BLOCK_SIZE,
+    "FLASHMLA": 64,
+}
 """Tokens per block of attention backends that allow only one size, or that a platform sets."""
 
 
@@ -64,7 +69,9 @@ def article_table() -> View:
 
 def log_table() -> View:
     """Public log lines, each with its errors."""
-    return View(display.table(_rounded(_logs(), 3), caption="Public logs against the model"))
+    shown = _rounded(_logs(), 3)
+    shown["claimed"] = shown["claimed"].map({True: "yes", False: "no"})
+    return View(display.table(shown, caption="Public logs against the model"))
 
 
 def log_summary() -> View:

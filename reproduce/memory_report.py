@@ -136,7 +136,7 @@ def article_frame(
             "article": figure.value,
             "model, least": answers[figure.id][0],
             "model, most": answers[figure.id][1],
-            "article − model": _outside(figure.value, *answers[figure.id][:2]),
+            "article beyond the model by": _outside(figure.value, *answers[figure.id][:2]),
             "unit": figure.unit,
             "what would reconcile them": answers[figure.id][2],
             "can the article decide": "no: it prints no memory line of a log",

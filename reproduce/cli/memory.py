@@ -68,7 +68,8 @@ def budget(
     topology = Topology(tp, pp, dp, ep)
     count = _count_by_engine if from_engine else _count_by_formula
     ranks, per_token, model_length = count(model, config, topology, quant, arm)
-    serving = Serving(max_model_len or model_length, gpu_memory_utilization, block_size)
+    length = model_length if max_model_len is None else max_model_len
+    serving = Serving(length, gpu_memory_utilization, block_size)
     if kv_gib:
         result = budget_from_cache(ranks, per_token, kv_gib, serving)
     else:
@@ -92,7 +93,7 @@ def plan(
 ) -> None:
     """Every topology of a number of GPUs that vLLM accepts, best KV cache first."""
     architecture = parse_architecture(load_config(model), model)
-    length = max_model_len or architecture.max_position_embeddings
+    length = architecture.max_position_embeddings if max_model_len is None else max_model_len
     planned, refused = plan_topologies(
         architecture,
         arm,

@@ -101,15 +101,20 @@ def ask(questions: Sequence[Question], *, timeout_s: float = 900) -> list[Answer
     }
     with tempfile.TemporaryDirectory() as directory:
         answers_path = Path(directory) / "answers.json"
-        child = subprocess.run(  # noqa: S603
-            [sys.executable, "-m", __name__, str(answers_path)],
-            input=json.dumps([asdict(question) for question in questions]),
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        try:
+            child = subprocess.run(  # noqa: S603
+                [sys.executable, "-m", __name__, str(answers_path)],
+                input=json.dumps([asdict(question) for question in questions]),
+                env={**os.environ, **environment},
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise EngineError(
+                f"vLLM built nothing on the meta device within {timeout_s:g} s"
+            ) from None
         if child.returncode:
             lines = child.stderr.strip().splitlines() or ["no output"]
             raise EngineError(f"vLLM could not build the model on the meta device: {lines[-1]}")

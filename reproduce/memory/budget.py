@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from reproduce.errors import ConfigError
@@ -125,15 +126,16 @@ def budget_from_cache(
         serving: The server's settings.
 
     Raises:
-        ConfigError: The number of sizes is neither one nor that of the stages, or one is negative.
+        ConfigError: The number of sizes is neither one nnor that of the stages, or one is no size.
     """
     stages = len(kv_bytes_per_token)
     if len(kv_gib) not in (1, stages):
         raise ConfigError(
             f"{len(kv_gib)} KV cache sizes for {stages} pipeline stages; give one, or {stages}"
         )
-    if min(kv_gib) < 0:
-        raise ConfigError(f"a KV cache of {min(kv_gib)} GiB; give a size of 0 or more")
+    for size in kv_gib:
+        if not 0 <= size < inf:
+            raise ConfigError(f"a KV cache of {size} GiB; give a size of 0 or more")
     sizes = tuple(kv_gib) if len(kv_gib) == stages else tuple(kv_gib) * stages
     bands = tuple(Band(size, size) for size in sizes)
     return _budget(ranks, kv_bytes_per_token, bands, serving, None)

@@ -42,7 +42,8 @@ def kv_bytes_per_token(
     """Bytes that one token takes on a rank of each pipeline stage.
 
     With MLA a layer caches the latent and the rotary key once, on every TP rank alike, and with
-    sparse attention the indexer's key beside it. Without MLA it caches keys and values per local
+    sparse attention the indexer's key beside it (vLLM 0.32 may round such a block up to a whole
+    row, at most 0.02 %, which is not counted). Without MLA it caches keys and values per local
     head, both as wide as a query head, because vLLM pads the values.
 
     Source: v1/kv_cache_interface.py; the article's section "Topology".

@@ -11,6 +11,9 @@ from reproduce.memory.kv_cache import kv_bytes_per_token
 from reproduce.memory.sharding import shard
 from reproduce.memory.topology import Topology, check_topology
 
+MOST_GPUS = 4096
+"""Larger plans are mistypings."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopology:
@@ -52,10 +55,10 @@ def plan_topologies(
     not divide the heads, are left out of the refusals.
 
     Raises:
-        ConfigError: The number of GPUs is not positive.
+        ConfigError: The number of GPUs is not positive, or absurd.
     """
-    if gpus < 1:
-        raise ConfigError(f"{gpus} GPUs; give at least 1")
+    if not 1 <= gpus <= MOST_GPUS:
+        raise ConfigError(f"{gpus} GPUs; give 1 to {MOST_GPUS}")
     inventory = take_inventory(architecture, arm, precision)
     planned: list[PlannedTopology] = []
     refused: list[RefusedTopology] = []

@@ -3,13 +3,17 @@
 Run with -s to see the table.
 """
 
+import json
 import sys
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from reproduce.catalog import load_config
+from reproduce.cli.memory import register
 from reproduce.engine.meta_device import Answer, Question, ask
 from reproduce.errors import ConfigError
 from reproduce.memory.architecture import Arm, Precision, parse_architecture
@@ -185,71 +189,115 @@ def test_the_rest_of_the_family() -> None:
     assert_equal_to_the_byte(compared, ask([case.question for case in compared]))
 
 
-def test_vllm_refuses_what_the_closed_form_refuses() -> None:
+REFUSED = [Topology(7), Topology(32), Topology(32, 2), Topology(1, 1, 128)]
+BLOCKS = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128] * 2}
+LITE_FP8 = {**load_config("deepseek-v2-lite"), "quantization_config": BLOCKS}
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "max_position_embeddings": 2048,
+    "num_attention_heads": 8,
+    "num_hidden_layers": 4,
+    "num_key_value_heads": 4,
+    "rms_norm_eps": 1e-05,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "vocab_size": 1024,
+}
+GEMMA = {
+    "architectures": ["Gemma3ForCausalLM"],
+    "model_type": "gemma3_text",
+    "head_dim": 64,
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "max_position_embeddings": 2048,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 6,
+    "num_key_value_heads": 1,
+    "sliding_window": 512,
+    "torch_dtype": "bfloat16",
+    "vocab_size": 1024,
+}
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, Answer]:
+    """Single questions, asked of one process because importing vLLM takes longer than they do."""
+    tiny = [(arm, mla) for arm in ("native", "transformers") for mla in (True, False)]
     r1 = load_config("deepseek-r1")
-    refused = [Topology(7), Topology(32), Topology(32, 2), Topology(1, 1, 128)]
-    architecture = parse_architecture(r1, "model")
-    inventory = take_inventory(architecture, "native", "fp8")
-    for topology in refused:
-        with pytest.raises(ConfigError):
-            shard(architecture, inventory, topology)
-    answers = ask([question(r1, "fp8", "native", topology) for topology in refused])
-    assert [answer.refusal is not None for answer in answers] == [True] * len(refused)
-
-
-def test_blocks_that_a_merged_layer_may_cut() -> None:
-    """V2-Lite's MLP is no multiple of the FP8 blocks; vLLM takes it anyway, and rounds up."""
-    blocks = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128] * 2}
-    config = {**load_config("deepseek-v2-lite"), "quantization_config": blocks}
-    architecture = parse_architecture(config, "model")
-    (rank,) = shard(architecture, take_inventory(architecture, "native", "fp8"), Topology())
-    (answer,) = ask([question(config, "fp8", "native", Topology())])
-    assert answer.memory == rank
-
-
-def test_tokens_on_this_machine() -> None:
-    """The two capacities that both arms log for 1 GiB on a CPU without AMX."""
-    expected = {True: (CPU_MLA_BLOCK_SIZE, 233_008), False: (CPU_BLOCK_SIZE, 87_296)}
-    asked = [(arm, mla) for arm in ("native", "transformers") for mla in (True, False)]
-    answers = ask([question(TINY, "bf16", arm, Topology(), mla=mla) for arm, mla in asked])
-    for (arm, mla), answer in zip(asked, answers, strict=True):
-        assert answer.kv_bytes_per_token is not None
-        assert answer.block_size is not None
-        assert answer.max_model_len is not None
-        found = capacity(
-            [2**30],
-            [answer.kv_bytes_per_token],
-            block_size=answer.block_size,
-            max_model_len=answer.max_model_len,
-        )
-        assert (answer.block_size, found.tokens) == expected[mla], arm
-
-
-def test_any_other_architecture() -> None:
-    llama = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_size": 256,
-        "intermediate_size": 512,
-        "max_position_embeddings": 2048,
-        "num_attention_heads": 8,
-        "num_hidden_layers": 4,
-        "num_key_value_heads": 4,
-        "rms_norm_eps": 1e-05,
-        "tie_word_embeddings": False,
-        "torch_dtype": "bfloat16",
-        "vocab_size": 1024,
+    questions = {
+        **{t.label: question(r1, "fp8", "native", t) for t in REFUSED},
+        **{f"{a} {m}": question(TINY, "bf16", a, Topology(), mla=m) for a, m in tiny},
+        "lite fp8": question(LITE_FP8, "fp8", "native", Topology()),
+        "llama": Question(LLAMA),
+        "llama, first stage": Question(LLAMA, pp=2, stage=0),
+        "llama, last stage": Question(LLAMA, pp=2, stage=1),
+        "gemma": Question(GEMMA),
     }
-    whole, first, last = ask(
-        [
-            Question(llama),
-            Question(llama, pp=2, stage=0),
-            Question(llama, pp=2, stage=1),
-        ]
+    return dict(zip(questions, ask(list(questions.values())), strict=True))
+
+
+@pytest.mark.parametrize("topology", REFUSED, ids=lambda topology: topology.label)
+def test_both_refuse(answers: dict[str, Answer], topology: Topology) -> None:
+    architecture = parse_architecture(load_config("deepseek-r1"), "model")
+    with pytest.raises(ConfigError):
+        shard(architecture, take_inventory(architecture, "native", "fp8"), topology)
+    assert answers[topology.label].refusal
+
+
+def test_blocks_that_a_merged_layer_may_cut(answers: dict[str, Answer]) -> None:
+    """V2-Lite's MLP is no multiple of the FP8 blocks; vLLM takes it anyway, and rounds up."""
+    architecture = parse_architecture(LITE_FP8, "model")
+    (rank,) = shard(architecture, take_inventory(architecture, "native", "fp8"), Topology())
+    assert answers["lite fp8"].memory == rank
+
+
+@pytest.mark.parametrize("arm", ["native", "transformers"])
+@pytest.mark.parametrize("mla", [True, False])
+def test_tokens_on_this_machine(answers: dict[str, Answer], arm: Arm, mla: bool) -> None:
+    """What both arms log for 1 GiB; with AMX, MLA's blocks have 128 tokens instead of 16."""
+    expected = {
+        (True, CPU_MLA_BLOCK_SIZE): 233_008,
+        (True, CPU_BLOCK_SIZE): 232_960,
+        (False, CPU_BLOCK_SIZE): 87_296,
+    }
+    answer = answers[f"{arm} {mla}"]
+    assert answer.kv_bytes_per_token is not None
+    assert answer.block_size is not None
+    assert answer.max_model_len is not None
+    found = capacity(
+        [2**30],
+        [answer.kv_bytes_per_token],
+        block_size=answer.block_size,
+        max_model_len=answer.max_model_len,
     )
-    assert whole.memory
-    assert first.memory
-    assert last.memory
-    parts = first.memory.parameter_bytes + last.memory.parameter_bytes
-    assert whole.memory.parameter_bytes == parts
-    assert whole.kv_bytes_per_token == 4 * 2 * 4 * 32 * 2
+    assert found.tokens == expected[mla, answer.block_size]
+
+
+def test_both_ways_print_the_same_budget() -> None:
+    app = typer.Typer()
+    register(app)
+    shape = ["--gpu", "h100-80gb", "--tp", "8", "--pp", "2", "--ep", "--json"]
+    printed = [
+        CliRunner().invoke(app, ["budget", "--model", "deepseek-r1", *shape, *way]).stdout
+        for way in ([], ["--from-engine"])
+    ]
+    assert json.loads(printed[0]) == json.loads(printed[1])
+
+
+def test_any_other_architecture(answers: dict[str, Answer]) -> None:
+    whole, first, last = (
+        answers[name].memory for name in ("llama", "llama, first stage", "llama, last stage")
+    )
+    assert whole
+    assert first
+    assert last
+    assert whole.parameter_bytes == first.parameter_bytes + last.parameter_bytes
+    assert answers["llama"].kv_bytes_per_token == 4 * 2 * 4 * 32 * 2
+
+
+def test_a_cache_that_does_not_grow_evenly(answers: dict[str, Answer]) -> None:
+    assert answers["gemma"].memory is not None
+    assert answers["gemma"].kv_bytes_per_token is None

@@ -69,12 +69,12 @@ def test_the_articles_figures(r1: Architecture) -> None:
     frame = article_frame(load_published_figures(), r1, load_gpus()["h100-80gb"], Serving(163_840))
     weights, left, wanted, high, low = (row for _, row in frame.iterrows())
     assert weights["model, least"] == pytest.approx(57.769, abs=0.001)
-    assert weights["article − model"] == pytest.approx(10.63, abs=0.005)
+    assert weights["article beyond the model by"] == pytest.approx(10.63, abs=0.005)
     assert "10.63 GiB, giving 68.4" in weights["what would reconcile them"]
     assert left["article"] + weights["article"] == pytest.approx(79.2)
     assert "2.72 of them" in wanted["what would reconcile them"]
-    assert high["article − model"] == 0
-    assert low["article − model"] < 0
+    assert high["article beyond the model by"] == 0
+    assert low["article beyond the model by"] < 0
     assert "outside the band" in low["what would reconcile them"]
 
 
