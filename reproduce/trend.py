@@ -9,7 +9,6 @@ from scipy import stats
 
 ALPHA = 0.01
 """Two-sided, over all tests of one series together."""
-_LEAST = 3
 
 
 def trends(series: pd.DataFrame) -> Iterator[tuple[str, float]]:
@@ -28,17 +27,16 @@ def trends(series: pd.DataFrame) -> Iterator[tuple[str, float]]:
     groups = [(str(name), rows) for name, rows in series.groupby("rung", sort=False)]
     groups.append(("all workloads", series))
     for name, rows in groups:
-        score, variance, changes = 0.0, 0.0, []
-        for _, stratum in rows.groupby(["rung", "launch"], sort=False):
-            y = stratum.sort_values("pair")["y"].to_numpy()
-            n = len(y)
-            if n < _LEAST:
-                continue
-            score += float(np.sign(y[None, :] - y[:, None])[np.triu_indices(n, 1)].sum())
-            variance += n * (n - 1) * (2 * n + 5) / 18
-            changes.append(float(stats.theilslopes(y).slope) * (n - 1))
-        if variance == 0:
-            continue
-        z = max(0.0, abs(score) - 1) / math.sqrt(variance)
+        strata = [
+            stratum.sort_values("pair")["y"].to_numpy()
+            for _, stratum in rows.groupby(["rung", "launch"], sort=False)
+        ]
+        score = sum(
+            float(np.sign(y[None, :] - y[:, None])[np.triu_indices(len(y), 1)].sum())
+            for y in strata
+        )
+        variance = sum(n * (n - 1) * (2 * n + 5) / 18 for n in map(len, strata))
+        z = max(0.0, abs(score) - 1) / math.sqrt(variance) if variance else 0.0
         if 2 * float(stats.norm.sf(z)) < ALPHA / len(groups):
+            changes = [stats.theilslopes(y).slope * (len(y) - 1) for y in strata if len(y) > 1]
             yield name, 100 * math.expm1(float(np.median(changes)))
