@@ -106,7 +106,7 @@ def audit_frame(run: RunDir) -> pd.DataFrame:
     told = frame[frame["outcome"].isin([Outcome.VIOLATED, Outcome.NOTE])]
     worst = told.sort_values("outcome", ascending=False).groupby("identity")["finding"].first()
     table = counts.reset_index()
-    table["first finding"] = table["identity"].map(worst).fillna("")
+    table["first finding"] = [worst.get(name, "") for name in table["identity"]]
     return table[columns]
 
 
