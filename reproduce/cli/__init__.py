@@ -9,6 +9,7 @@ from types import FrameType
 import typer
 import typer.exceptions
 
+from reproduce.cli import memory as memory_commands
 from reproduce.cli import run as run_commands
 from reproduce.cli import verdict as verdict_commands
 from reproduce.errors import ReproduceError
@@ -20,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 run_commands.register(app)
+memory_commands.register(app)
 verdict_commands.register(app)
 
 _INTERRUPTED = 130
@@ -34,7 +36,7 @@ def main() -> None:
         _fail(str(error))
         status = 2
     except typer.exceptions.TyperException as error:
-        _fail(str(error))
+        _fail(error.format_message())
         status = 2
     except (KeyboardInterrupt, typer.Abort):
         status = _INTERRUPTED
