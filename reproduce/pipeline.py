@@ -62,10 +62,12 @@ def execute(run: RunDir, say: Callable[[str], None], *, measuring: bool = True) 
         NotebookError: a notebook failed.
     """
     first, *others = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-    failures = [_attempt(run, first, say)] if measuring else []
-    # The others only read what the first one measured.
-    with ThreadPoolExecutor(max_workers=_READERS) as pool:
-        failures += pool.map(lambda source: _attempt(run, source, say), others)
+    # The kernels work inside the run directory, so that no path of the machine is a parameter.
+    with contextlib.chdir(run.root):
+        failures = [_attempt(run, first, say)] if measuring else []
+        # The others only read what the first one measured.
+        with ThreadPoolExecutor(max_workers=_READERS) as pool:
+            failures += pool.map(lambda source: _attempt(run, source, say), others)
     path = report.render(run, run.derived("notebooks") / f"{REPORT}.ipynb")
     for failure in failures:
         if failure is not None:
@@ -84,7 +86,6 @@ def _attempt(run: RunDir, source: Path, say: Callable[[str], None]) -> NotebookE
 
 def _execute_one(run: RunDir, source: Path) -> None:
     target = run.derived("notebooks") / source.name
-    # The kernel works inside the run directory, so that no path of the machine is a parameter.
     parameters = {"profile": run.profile.name, "run": "."}
     try:
         with tempfile.TemporaryDirectory(prefix="kernel-") as sockets:
@@ -94,7 +95,6 @@ def _execute_one(run: RunDir, source: Path) -> None:
                 source,
                 target,
                 parameters=parameters,
-                cwd=run.root,
                 kernel_name="python3",
                 progress_bar=False,
                 config=Config({"KernelManager": kernel}),

@@ -104,7 +104,7 @@ class RunDir:
     """One run directory. Reading needs nothing; writing needs :meth:`writing`."""
 
     def __init__(self, root: Path, profile: Profile, manifest: Manifest) -> None:
-        self.root = root
+        self.root = root.absolute()
         self.profile = profile
         self.manifest = manifest
 

@@ -1,5 +1,6 @@
 """Whole runs on the real engine, made once for all tests that look at them."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -17,15 +18,14 @@ from tests.conftest import REPO, command_line
 ORPHAN_LIMIT_S = 15
 
 
-def engine_processes() -> list[psutil.Process]:
-    """Every living process of any vLLM engine on this machine, and their guards."""
+def engine_processes(run: Path) -> list[psutil.Process]:
+    """Living processes that write into a run's engine logs: guards, servers, cores, workers."""
     found = []
-    for process in psutil.process_iter(["cmdline", "status"]):
-        words = " ".join(process.info["cmdline"] or ())
-        marks = ("reproduce.engine.vllm_main", "reproduce.engine.guard", "VLLM::", "VllmWorker")
-        alive = process.info["status"] != psutil.STATUS_ZOMBIE
-        if alive and any(mark in words for mark in marks):
-            found.append(process)
+    for process in psutil.process_iter():
+        with contextlib.suppress(OSError, psutil.Error):
+            output = Path(f"/proc/{process.pid}/fd/1").readlink()
+            if output.is_relative_to(run) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
     return found
 
 
@@ -68,10 +68,13 @@ class Killed:
         raw = root / "raw"
         wait_for(lambda: len(list(raw.glob("*/launch-01/*/rep-*.record.json"))) >= 3, 300,
                  "three repeats were not measured")  # fmt: skip
+        assert engine_processes(root)
         os.kill(started.pid, signal.SIGKILL)
         started.wait()
         killed = time.monotonic()
-        wait_for(lambda: not engine_processes(), ORPHAN_LIMIT_S, "the engine outlived its owner")
+        wait_for(
+            lambda: not engine_processes(root), ORPHAN_LIMIT_S, "the engine outlived its owner"
+        )
         self.orphan_s = time.monotonic() - killed
         self.before = {path: sha256(path) for path in raw.rglob("rep-*") if path.is_file()}
         self.resumed = command_line("run", "--resume", str(root))

@@ -22,7 +22,7 @@ def test_the_resumed_run_finishes_and_keeps_what_was_measured(killed: Killed) ->
     assert killed.run.changed_files() == []
     starts = {record.start for record in killed.run.records()}
     assert starts == {1, 2}
-    assert engine_processes() == []
+    assert engine_processes(killed.run.root) == []
 
 
 def test_an_arm_without_mla_is_not_a_test_of_the_claim(killed: Killed) -> None:

@@ -81,4 +81,4 @@ def test_the_report_shows_both_and_warns_that_it_ran_eager(smoke: RunDir) -> Non
 
 def test_nothing_is_left_behind(smoke: RunDir) -> None:
     assert smoke.root.is_dir()
-    assert engine_processes() == []
+    assert engine_processes(smoke.root) == []
