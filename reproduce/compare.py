@@ -22,6 +22,7 @@ from reproduce.schemas import RungResult
 
 NATIVE, TRANSFORMERS = "native", "transformers"
 
+_IMPLS: Final = {NATIVE: "vllm", TRANSFORMERS: "transformers"}
 _WORKLOAD: Final = ("max_concurrency", "request_rate", "burstiness", "num_prompts")
 _SAME: Final = ("model_id", "tokenizer_id", "backend", "endpoint_type")
 _MEASURED: Final = (
@@ -129,6 +130,11 @@ def _read(arm: str, stored: StoredResult) -> Read:
     for key, name in _FILE_KEYS.items():
         if getattr(result, key) is None:
             raise DataError(f"{stored.where}: {name} is missing: not a result of this kind")
+    impl = stored.data.get("model_impl", stored.data.get("model-impl", _IMPLS[arm]))
+    if (impl == _IMPLS[TRANSFORMERS]) != (arm == TRANSFORMERS):
+        raise IncomparableError(
+            f"{stored.where}: given as {arm}, but model_impl is {impl!r} in it: swap the two"
+        )
     return Read(arm, stored.where, stored.data, result)
 
 

@@ -93,6 +93,16 @@ def test_what_is_not_comparable_is_refused(tmp_path, change, key, ours, theirs):
     assert "\n" not in text
 
 
+def test_files_given_as_the_other_arm_are_refused(tmp_path):
+    native = [result(model_impl="transformers")]
+    with pytest.raises(
+        IncomparableError, match="given as native, but model_impl is 'transformers'"
+    ):
+        both(tmp_path, native, [result(model_impl="vllm")])
+    with pytest.raises(IncomparableError, match="given as transformers, but model_impl is 'auto'"):
+        both(tmp_path, [result(model_impl="vllm")], [result(model_impl="auto")])
+
+
 def test_a_workload_that_one_arm_lacks_is_refused(tmp_path):
     with pytest.raises(IncomparableError, match="max_concurrency differs: native has 600"):
         both(tmp_path, [result(), result(max_concurrency=600)], [result()])
