@@ -112,11 +112,11 @@ def _ports(profile: Profile) -> Check:
         resident = len(profile.arms) if profile.schedule == "resident" else 1
         wanted = range(first, first + resident)
         for port in wanted:
-            claim_port(profile.server.host, port)
+            claim_port(profile.server.address, port)
         return ", ".join(map(str, wanted)) + " free"
 
     try:
-        socket.getaddrinfo(profile.server.host, None)
+        socket.getaddrinfo(profile.server.address, None)
     except OSError:
         return Check("ports", "fail", f"server.host: {profile.server.host} is not an address")
     return _from_error("ports", ask)

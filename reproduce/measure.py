@@ -79,7 +79,7 @@ class _Launch:
         asked = profile.server.port
         if asked is not None:
             asked += self.block.arms.index(arm)
-        port = claim_port(profile.server.host, asked)
+        port = claim_port(profile.server.address, asked)
         arguments = vllm_contract.serve_arguments(profile, arm, self.source.name, port)
         env = {
             **self.source.env,
@@ -95,7 +95,7 @@ class _Launch:
                 env=env,
                 workdir=self.source.workdir,
                 log=self._directory(arm) / "engine.log",
-                host=profile.server.host,
+                host=profile.server.address,
                 port=port,
                 model=self.source.name,
                 backend=profile.arms[arm].backend,

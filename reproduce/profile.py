@@ -50,6 +50,9 @@ class Topology(Strict):
     dp: int = Field(default=1, ge=1, description="Data-parallel size.")
     ep: bool = Field(default=False, description="Expert parallelism.")
     nodes: int = Field(default=1, ge=1, description="Machines that one engine runs on.")
+    gpu: str | None = Field(
+        default=None, description="A name in data/gpus.yaml, for the memory estimate."
+    )
 
 
 class Rung(Strict):
@@ -82,11 +85,24 @@ class Server(Strict):
         default_factory=dict, description="`vllm serve` flags, without the dashes."
     )
     env: dict[str, str] = Field(default_factory=dict, description="Environment of the servers.")
-    host: str = Field(default="127.0.0.1", description="Address the servers bind to.")
+    host: str | None = Field(
+        default="127.0.0.1", description="Address the servers bind to; null sends none."
+    )
     port: int | None = Field(
         default=None, ge=1024, le=65535, description="Port of the first server; null picks one."
     )
+    master_port: int | None = Field(
+        default=None,
+        ge=1024,
+        le=65535,
+        description="Port at which an engine's nodes find one another; null picks one.",
+    )
     ready_timeout_s: float = Field(default=900, gt=0, description="Deadline from start to ready.")
+
+    @property
+    def address(self) -> str:
+        """Where the client on the same machine reaches the servers."""
+        return self.host or "127.0.0.1"
 
 
 class Client(Strict):
@@ -95,11 +111,25 @@ class Client(Strict):
     temperature: float | None = Field(
         default=0, ge=0, description="Sampling temperature; null sends none."
     )
+    seeded: bool = Field(
+        default=True, description="Send every repeat a seed of its own; false sends none."
+    )
     detailed: bool = Field(default=True, description="Keep per-request arrays in the results.")
     flags: dict[str, FlagValue] = Field(
         default_factory=dict, description="Further `vllm bench serve` flags, without the dashes."
     )
     rung_timeout_s: float = Field(default=600, gt=0, description="Deadline of one rung.")
+
+
+class Slurm(Strict):
+    """What the Slurm launcher asks for; partition and account come from Slurm's own settings."""
+
+    gpus_per_node: int | None = Field(default=None, ge=1, description="GPUs of each node.")
+    time: str | None = Field(
+        default=None,
+        pattern=r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$",
+        description="Time limit of the allocation, [days-]hours:minutes:seconds.",
+    )
 
 
 class Profile(Strict):
@@ -121,6 +151,10 @@ class Profile(Strict):
     mean_tpot_over: tuple[Name, ...] = Field(
         default=(), description="Rungs in the mean TPOT and TTFT; empty means all of them."
     )
+    launcher: Literal["local", "slurm"] = Field(
+        default="local", description="Where servers start: this machine, or a Slurm allocation."
+    )
+    slurm: Slurm = Slurm()
     schedule: Literal["resident", "sequential"] = Field(
         default="resident",
         description="resident: all servers up, arms alternate; sequential: one server at a time.",
@@ -150,6 +184,8 @@ class Profile(Strict):
                 raise ValueError(f"mean_tpot_over: no rung is called '{name}'")
         if (self.kind == "published") != (self.source is not None):
             raise ValueError("source: given for published profiles, and only for them")
+        if self.kind == "measured" and self.launcher == "local" and self.topology.nodes > 1:
+            raise ValueError("topology.nodes: more than one needs launcher: slurm")
         return self
 
 

@@ -5,6 +5,7 @@ Checked against vllm 0.32.0 (vllm/benchmarks/serve.py, vllm/engine/arg_utils.py)
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from reproduce.errors import DataError
@@ -36,7 +37,26 @@ def flag_arguments(flags: Mapping[str, FlagValue]) -> list[str]:
     return arguments
 
 
-def serve_arguments(profile: Profile, arm: str, model: str, port: int) -> list[str]:
+@dataclass(frozen=True)
+class NodeRank:
+    """One node's place in an engine of several.
+
+    Attributes:
+        rank: 0 for the node with the API; the others are headless.
+        nodes: how many there are.
+        address: of node 0.
+        port: of node 0, where the others report.
+    """
+
+    rank: int
+    nodes: int
+    address: str
+    port: int
+
+
+def serve_arguments(
+    profile: Profile, arm: str, model: str, port: int, node: NodeRank | None = None
+) -> list[str]:
     """Arguments of ``vllm serve`` for one arm: what both share, then what the arm adds."""
     topology = profile.topology
     flags: dict[str, FlagValue] = {}
@@ -50,8 +70,18 @@ def serve_arguments(profile: Profile, arm: str, model: str, port: int) -> list[s
         flags["enable-expert-parallel"] = True
     flags |= profile.server.flags
     flags |= profile.arms[arm].serve
-    flags |= {"host": profile.server.host, "port": port}
+    if node is not None:
+        flags |= {"nnodes": node.nodes, "node-rank": node.rank}
+        flags |= {"master-addr": node.address, "master-port": node.port}
+    if node is not None and node.rank > 0:
+        flags["headless"] = True
+    else:
+        flags |= _host(profile) | {"port": port}
     return ["serve", model, *flag_arguments(flags)]
+
+
+def _host(profile: Profile) -> dict[str, FlagValue]:
+    return {} if profile.server.host is None else {"host": profile.server.host}
 
 
 def serve_env(profile: Profile, arm: str) -> dict[str, str]:
@@ -79,23 +109,25 @@ def bench_arguments(
     """
     flags: dict[str, FlagValue] = {
         "model": model,
-        "host": profile.server.host,
+        **_host(profile),
         "port": port,
         "dataset-name": "random",
         "random-input-len": rung.input_tokens,
         "random-output-len": rung.output_tokens,
         "num-prompts": rung.prompts,
-        "num-warmups": rung.warmup_requests,
-        "seed": rung_seed(profile, rung, repeat),
         "percentile-metrics": ",".join(_METRICS),
         "result-filename": result,
     }
+    if rung.warmup_requests:
+        flags["num-warmups"] = rung.warmup_requests
+    if profile.client.seeded:
+        flags["seed"] = rung_seed(profile, rung, repeat)
     if rung.concurrency is not None:
         flags["max-concurrency"] = rung.concurrency
     if profile.client.temperature is not None:
         flags["temperature"] = profile.client.temperature
     flags |= profile.client.flags
-    switches = ["--ignore-eos", "--save-result", "--disable-tqdm"]
+    switches = ["--ignore-eos", "--save-result"]
     if profile.client.detailed:
         switches.append("--save-detailed")
     return [*flag_arguments(flags), *switches]
