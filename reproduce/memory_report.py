@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from reproduce.catalog import MemoryLog, PublishedFigure
 from reproduce.memory.architecture import Architecture, Arm, Precision
 from reproduce.memory.budget import GIB, Budget, Gpu, Serving, budget_from_gpu
 from reproduce.memory.inventory import Group, take_inventory
 from reproduce.memory.kv_cache import capacity, kv_bytes_per_token
+from reproduce.memory.records import MemoryLog, PublishedFigure
 from reproduce.memory.sharding import shard
 from reproduce.memory.topology import Topology
 

@@ -106,7 +106,10 @@ def test_a_result_that_was_cut_off(tmp_path: Path) -> None:
     done = command_line("report", str(copy))
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+    assert "error: notebooks/0" in done.stderr
     assert "rep-01.json: not readable as JSON" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "not readable as JSON" in (copy / "report.html").read_text()
     assert {p: p.read_bytes() for p in before} == before
 
 

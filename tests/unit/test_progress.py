@@ -1,0 +1,62 @@
+"""Progress: plain lines, few of them, where output is no terminal."""
+
+import io
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from reproduce import profile_store, progress
+from reproduce.progress import Follower
+from reproduce.rundir import RunDir
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    return RunDir.create(tmp_path / "run", profile_store.load("smoke"), {})
+
+
+def repeat(run: RunDir, number: int, valid: bool = True) -> None:
+    run.log_event("repeat", arm="native", launch=1, rung="c1", repeat=number, valid=valid,
+                  reasons=[] if valid else ["1 requests failed"], total_tok_s=1234.5)  # fmt: skip
+
+
+def follow(run: RunDir, repeats: int, *, terminal: bool = False) -> str:
+    output = io.StringIO()
+    with Follower(run, Console(file=output, force_terminal=terminal, width=100)):
+        run.log_event("plan", total=repeats, missing=repeats)
+        run.log_event("ready", launch=1)
+        for number in range(1, repeats + 1):
+            repeat(run, number)
+        time.sleep(3 * progress._POLL_S)
+    return output.getvalue()
+
+
+def test_many_events_make_few_lines_and_the_last_one_is_kept(run: RunDir) -> None:
+    lines = follow(run, 50).splitlines()
+    assert len(lines) <= 3
+    assert "50/50 c1 repeat 50 native: 1,234 total tok/s" in lines[-1]
+
+
+def test_what_happened_before_is_not_told_again(run: RunDir) -> None:
+    follow(run, 3)
+    assert "plan" not in follow(run, 0)
+
+
+def test_a_repeat_that_does_not_count_is_said_with_its_reason(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "PLAIN_EVERY_S", 0.0)
+    output = io.StringIO()
+    with Follower(run, Console(file=output, force_terminal=False, width=200)):
+        run.log_event("plan", total=1, missing=1)
+        repeat(run, 1, valid=False)
+        time.sleep(3 * progress._POLL_S)
+    assert "does not count (1 requests failed)" in output.getvalue()
+
+
+def test_a_terminal_gets_a_bar(run: RunDir) -> None:
+    text = follow(run, 4, terminal=True)
+    assert "4/4" in text
+    assert "\x1b[" in text
