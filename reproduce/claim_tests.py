@@ -76,7 +76,7 @@ class RunTests:
         """How the run's setting departs from the article's; empty when it does not."""
         ours, theirs = self._profile, self.article
         if ours.model.id != theirs.model.id:
-            return f"{ours.model.id}, not {theirs.model.id}"
+            return f"{_short(ours.model.id)}, not {_short(theirs.model.id)}"
         if ours.topology != theirs.topology:
             return "another topology"
         shown = self._engines[1].attention_backend if self._engines[1] else None
@@ -107,7 +107,7 @@ class RunTests:
         if self._setting:
             return Answer(
                 Standing.NOT_TESTABLE,
-                f"a number of the article's machines; here {self._setting}",
+                f"needs the article's machines; here {self._setting}",
             )
         effect = self._effect(metric, over, claim.margin)
         if rung is not None:
@@ -281,6 +281,10 @@ def _percent(effect: Effect | None) -> str:
     if effect.low is None or effect.high is None:
         return text
     return f"{text} ({100 * effect.low:.1f} to {100 * effect.high:.1f})"
+
+
+def _short(model: str) -> str:
+    return model.rpartition("/")[2]
 
 
 def _unordered(value: object) -> object:

@@ -9,40 +9,57 @@ from reproduce.display import table
 
 
 def claims(frame: pd.DataFrame) -> str:
-    """The count of each verdict, then every claim; see :func:`reproduce.judgement.claims_frame`."""
+    """The counts, what is decided, and folded away what is not testable here.
+
+    See :func:`reproduce.judgement.claims_frame`.
+    """
+    here = frame["verdict"] != Standing.NOT_TESTABLE.value
+    others = frame[~here]
+    return Markup("<p>{}</p>{}<details><summary>{}</summary>{}</details>").format(
+        summary(frame),
+        _claims_table(frame[here], "Statements of the article that are decided here"),
+        f"{len(others)} not testable here. The article's own data on them: {_own_data(others)}.",
+        _claims_table(others, "Statements of the article that are not testable here"),
+    )
+
+
+def _claims_table(frame: pd.DataFrame, caption: str) -> str:
     shown = pd.DataFrame(
         {
             "the article says": frame["statement"],
             "verdict": [
-                Markup('<strong class="{}">{}</strong>').format(verdict.replace(" ", "-"), verdict)
-                for verdict in frame["verdict"]
-            ],
-            "found": [
-                Markup("{}<br><small>{}</small>").format(found, note) if note else found
-                for found, note in zip(frame["found"], frame["note"], strict=True)
-            ],
-            "the article's own data": [
-                Markup("{}<br><small>{}</small>").format(word, found) if found else word
-                for word, found in zip(
-                    frame["article's own data"], frame["found in them"], strict=True
+                Markup('<strong class="{}">{}</strong><br><small>{}</small>').format(
+                    verdict.replace(" ", "-"), verdict, scope
                 )
+                for verdict, scope in zip(frame["verdict"], frame["decided by"], strict=True)
             ],
-            "decided by": frame["decided by"],
+            "found": _with_small(frame["found"], frame["note"]),
+            "its own data": _with_small(
+                frame["article's own data"],
+                frame["found in them"].where(frame["found in them"] != frame["found"], ""),
+            ),
         }
     )
-    return Markup("<p>{}</p>{}").format(
-        summary(frame),
-        table(shown, caption="Every checkable statement of the article, in our words"),
-    )
+    return table(shown, caption=caption)
+
+
+def _with_small(texts: pd.Series, notes: pd.Series) -> list[str]:
+    return [
+        Markup("{}<br><small>{}</small>").format(text, note) if note else text
+        for text, note in zip(texts, notes, strict=True)
+    ]
 
 
 def summary(frame: pd.DataFrame) -> str:
     """How many claims have each verdict, and how many the article's own data bear out."""
     counts = frame["verdict"].value_counts()
     verdicts = ", ".join(f"{counts.get(s.value, 0)} {s.value}" for s in Standing)
+    return f"{len(frame)} claims: {verdicts}. The article's own data: {_own_data(frame)}."
+
+
+def _own_data(frame: pd.DataFrame) -> str:
     own = frame["article's own data"].value_counts()
-    data = ", ".join(f"{own.get(c.value, 0)} {c.value}" for c in Consistency)
-    return f"{len(frame)} claims: {verdicts}. The article's own data: {data}."
+    return ", ".join(f"{own.get(c.value, 0)} {c.value}" for c in Consistency)
 
 
 def confounders(frame: pd.DataFrame) -> str:
