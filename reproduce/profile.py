@@ -125,10 +125,8 @@ class Slurm(Strict):
     """What the Slurm launcher asks for; partition and account come from Slurm's own settings."""
 
     gpus_per_node: int | None = Field(default=None, ge=1, description="GPUs of each node.")
-    time: str | None = Field(
-        default=None,
-        pattern=r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$",
-        description="Time limit of the allocation, [days-]hours:minutes:seconds.",
+    hours: float | None = Field(
+        default=None, gt=0, description="Time limit of the allocation; null is the partition's."
     )
 
 
