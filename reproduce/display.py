@@ -3,19 +3,22 @@
 import base64
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup, escape
 
 from reproduce.evidence import Scope, head, missing_fusions
-from reproduce.figures import Theme
 from reproduce.fusions import EXPECTED_FUSIONS
 from reproduce.profile import Profile
 from reproduce.schemas import EngineFacts, LaunchFacts, Manifest
-from reproduce.tables import Metric
-from reproduce.verdict import Verdict
+
+if TYPE_CHECKING:
+    # Named in signatures only; importing them would cost every notebook a second.
+    from reproduce.figures import Theme
+    from reproduce.tables import Metric
+    from reproduce.verdict import Verdict
 
 _MISSING = "–"
 
@@ -84,7 +87,7 @@ def article_table(frame: pd.DataFrame, profile: Profile) -> str:
     return table(shown, caption="Total token throughput (input and output) and TPOT, both arms")
 
 
-def ladder_table(frame: pd.DataFrame, metric: Metric, profile: Profile) -> str:
+def ladder_table(frame: pd.DataFrame, metric: "Metric", profile: Profile) -> str:
     """One metric; see :func:`reproduce.tables.ladder_table`."""
     base, tried = profile.baseline, profile.candidate
     columns: dict[str, Any] = {
@@ -109,7 +112,7 @@ def _ranges(low: pd.Series, high: pd.Series) -> list[str]:
     ]
 
 
-def verdict(found: Verdict) -> str:
+def verdict(found: "Verdict") -> str:
     """The box on top of the report."""
     limits = Markup("").join(Markup("<li>{}</li>").format(text) for text in found.limits)
     return Markup(
@@ -123,7 +126,7 @@ def verdict(found: Verdict) -> str:
     )
 
 
-def figure(svgs: Mapping[Theme, bytes], alt: str) -> str:
+def figure(svgs: "Mapping[Theme, bytes]", alt: str) -> str:
     """A figure in the reader's theme, inside the page itself."""
     urls = {
         theme: "data:image/svg+xml;base64," + base64.b64encode(data).decode()

@@ -1,4 +1,4 @@
-"""What notebook 03 calls: one function per cell, each returning something to look at."""
+"""Memory budgets, the article's memory figures, and what logs say."""
 
 import pandas as pd
 

@@ -1,0 +1,70 @@
+"""The verdict, the ladder's tables and its figure."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from reproduce import analysis, display, figures, judgement, tables
+from reproduce.notebook import View
+from reproduce.provenance import REPO
+from reproduce.rundir import RunDir, write_atomic
+
+
+def box(run: RunDir) -> View:
+    """The verdict, and what limits it."""
+    return View(display.verdict(judgement.verdict_of(run)))
+
+
+def article_table(run: RunDir) -> View:
+    """The article's table with this run's numbers."""
+    table = tables.article_table(analysis.measurements(run), run.profile)
+    return View(display.article_table(table, run.profile))
+
+
+def metric_table(run: RunDir, metric: str) -> View:
+    """One metric over the ladder: both arms, ratio, interval, spread."""
+    table = tables.ladder_table(analysis.measurements(run), run.profile, metric)
+    return View(display.ladder_table(table, tables.METRICS[metric], run.profile))
+
+
+def ladder_figure(run: RunDir) -> View:
+    """The article's figure with this run's numbers, light or dark as the reader's system asks."""
+    frame = analysis.measurements(run)
+    table = tables.ladder_table(frame, run.profile, "total_tok_s")
+    svgs = {
+        theme: figures.to_bytes(figures.ladder_figure(table, frame, run.profile, theme), "svg")
+        for theme in figures.PALETTES
+    }
+    return View(display.figure(svgs, figures.ladder_alt(table, run.profile)))
+
+
+def save(run: RunDir) -> View:
+    """Write tables and figures into the run directory, unless it is kept data."""
+    if run.root.is_relative_to(REPO / "data"):
+        return View("<p>Kept data: tables and figures are shown, not written.</p>")
+    names = [p.relative_to(run.root).as_posix() for p in write_derived(run)]
+    return View(display.table(pd.DataFrame({"file": names}), caption="Written"))
+
+
+def write_derived(run: RunDir) -> list[Path]:
+    """Tables as CSV and the figure as SVG and PNG, light and dark."""
+    frame = analysis.measurements(run)
+    files: dict[Path, bytes] = {}
+    folder = run.derived("tables")
+    frames: Mapping[str, pd.DataFrame] = {
+        "measurements": frame,
+        "article": tables.article_table(frame, run.profile),
+        **{f"ladder_{m}": tables.ladder_table(frame, run.profile, m) for m in tables.METRICS},
+    }
+    for name, table in frames.items():
+        files[folder / f"{name}.csv"] = table.to_csv(index=False, lineterminator="\n").encode()
+    folder = run.derived("figures")
+    table = frames["ladder_total_tok_s"]
+    for theme in figures.PALETTES:
+        figure = figures.ladder_figure(table, frame, run.profile, theme)
+        for kind in figures.FORMATS:
+            files[folder / f"ladder_{theme}.{kind}"] = figures.to_bytes(figure, kind)
+    for path, data in files.items():
+        write_atomic(path, data)
+    return list(files)
