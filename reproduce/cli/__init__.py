@@ -10,6 +10,7 @@ import typer
 import typer.exceptions
 
 from reproduce.cli import archive as archive_commands
+from reproduce.cli import commands as plan_commands
 from reproduce.cli import memory as memory_commands
 from reproduce.cli import run as run_commands
 from reproduce.cli import verdict as verdict_commands
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 run_commands.register(app)
 memory_commands.register(app)
+plan_commands.register(app)
 verdict_commands.register(app)
 archive_commands.register(app)
 
