@@ -1,10 +1,8 @@
 """One vLLM server's life: start, prove ready, read its counters, end with all its workers."""
 
-import contextlib
 import os
 import re
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -14,7 +12,7 @@ from pathlib import Path
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from reproduce.engine.guard import end_group, group_members
+from reproduce.engine.process import GuardedProcess
 from reproduce.errors import ConfigError, EngineError
 from reproduce.evidence import clean_lines, parse_log
 from reproduce.profile import Backend
@@ -90,35 +88,18 @@ class Server:
         self.url = f"http://{spec.host}:{spec.port}"
         self.ready_s: float | None = None
         self._started = time.monotonic()
-        self._pgid: int | None = None
-        self._guard = self._launch()
+        self.processes = self._launch()
 
-    def _launch(self) -> subprocess.Popen[bytes]:
-        read_fd, write_fd = os.pipe()
-        owners = [os.getpid()]
-        # A kernel outlives a killed papermill by seconds; its parent is watched as well.
-        if parent := os.environ.get("JPY_PARENT_PID"):
-            owners.append(int(parent))
-        watched = [argument for pid in owners for argument in ("--owner", str(pid))]
-        guard = [sys.executable, "-m", "reproduce.engine.guard", "--report", str(write_fd)]
-        command = [*guard, *watched, "--", *ENGINE, *self.spec.arguments]
-        self.spec.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.spec.log.open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603  our own interpreter and modules
-                command,
-                cwd=self.spec.workdir,
-                env={**os.environ, **self.spec.env},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                pass_fds=(write_fd,),
-                start_new_session=True,
-            )
-        os.close(write_fd)
-        with os.fdopen(read_fd) as report:
-            line = report.readline()
-        self._pgid = int(line) if line.strip() else None
-        return process
+    def _launch(self) -> list[GuardedProcess]:
+        """Start the engine's processes; the first is the one with the API."""
+        process = GuardedProcess(
+            [*ENGINE, *self.spec.arguments],
+            env={**os.environ, **self.spec.env},
+            workdir=self.spec.workdir,
+            log=self.spec.log,
+            stop_timeout_s=_STOP_TIMEOUT_S,
+        )
+        return [process]
 
     def __enter__(self) -> "Server":
         return self
@@ -128,12 +109,17 @@ class Server:
 
     @property
     def alive(self) -> bool:
-        """Whether the engine's first process is still running."""
-        return self._guard.poll() is None
+        """Whether the engine's first process is still running, on every node."""
+        return self._fallen is None
+
+    @property
+    def _fallen(self) -> GuardedProcess | None:
+        return next((process for process in self.processes if not process.alive), None)
 
     def facts(self) -> EngineFacts:
         """What the log shows so far."""
-        return parse_log(self.spec.log.read_text(errors="replace"))
+        logs = (process.log.read_text(errors="replace") for process in self.processes)
+        return parse_log("\n".join(logs))
 
     def wait_ready(self) -> EngineFacts:
         """Wait until the engine is healthy, answers a completion, and proves its backend.
@@ -143,8 +129,9 @@ class Server:
         """
         deadline = self._started + self.spec.ready_timeout_s
         while not self._healthy():
-            if not self.alive:
-                raise EngineError(self._obituary(f"exited with status {self._guard.returncode}"))
+            if fallen := self._fallen:
+                status = fallen.guard.returncode
+                raise EngineError(self._obituary(f"exited with status {status}"))
             if time.monotonic() > deadline:
                 limit = f"{self.spec.ready_timeout_s:.0f} s"
                 raise EngineError(self._obituary(f"was not ready within {limit}"))
@@ -215,24 +202,20 @@ class Server:
         Raises:
             EngineError: a process survived even SIGKILL.
         """
-        if self._guard.poll() is None:
-            self._guard.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._guard.wait(_STOP_TIMEOUT_S)
-        # The guard may itself have been killed: then its engine is ours to end.
-        if self._pgid is not None and group_members(self._pgid) and not end_group(self._pgid):
-            raise EngineError(f"processes of the engine survive (process group {self._pgid})")
-        if self._guard.poll() is None:
-            self._guard.kill()
-            self._guard.wait()
+        for process in self.processes:
+            process.ask()
+        for process in self.processes:
+            process.stop()
 
     def _obituary(self, what: str) -> str:
-        return f"the {self.spec.backend} server {what}: {self._last_words()} ({self.spec.log})"
+        fallen = self._fallen or self.processes[0]
+        return f"the {self.spec.backend} server {what}: {_last_words(fallen.log)} ({fallen.log})"
 
-    def _last_words(self) -> str:
-        with self.spec.log.open("rb") as log:
-            log.seek(max(0, self.spec.log.stat().st_size - _LOG_TAIL_BYTES))
-            tail = log.read().decode(errors="replace")
-        lines = [line.strip() for line in clean_lines(tail) if line.strip()]
-        telling = [line for line in lines if _TELLING.search(line)]
-        return (telling or lines or ["its log is empty"])[-1][:240]
+
+def _last_words(path: Path) -> str:
+    with path.open("rb") as log:
+        log.seek(max(0, path.stat().st_size - _LOG_TAIL_BYTES))
+        tail = log.read().decode(errors="replace")
+    lines = [line.strip() for line in clean_lines(tail) if line.strip()]
+    telling = [line for line in lines if _TELLING.search(line)]
+    return (telling or lines or ["its log is empty"])[-1][:240]

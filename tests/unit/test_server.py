@@ -40,7 +40,7 @@ def test_ready_is_proven(spec: ServerSpec) -> None:
         counters = server.counters()
         assert counters is not None
         assert (counters.running, counters.prompt_tokens) == (0, 17)
-        pgid = server._pgid
+        pgid = server.processes[0].pgid
     assert pgid is not None
     assert group_members(pgid) == []
 
@@ -59,7 +59,7 @@ def test_a_server_that_is_not_ready_says_why(spec: ServerSpec, behaviour: str, w
     with start(spec, behaviour) as server:
         with pytest.raises(EngineError) as caught:
             server.wait_ready()
-        pgid = server._pgid
+        pgid = server.processes[0].pgid
     assert words in str(caught.value)
     assert str(spec.log) in str(caught.value)
     assert pgid is not None
@@ -85,10 +85,10 @@ def test_metrics_that_cannot_be_read_are_none(spec: ServerSpec) -> None:
 def test_stop_ends_the_engine_even_without_its_guard(spec: ServerSpec) -> None:
     server = start(spec, "native")
     server.wait_ready()
-    os.kill(server._guard.pid, signal.SIGKILL)
+    os.kill(server.processes[0].guard.pid, signal.SIGKILL)
     server.stop()
-    assert server._pgid is not None
-    assert group_members(server._pgid) == []
+    assert server.processes[0].pgid is not None
+    assert group_members(server.processes[0].pgid) == []
     assert not server.alive
 
 
