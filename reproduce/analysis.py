@@ -1,14 +1,16 @@
 """A run directory's raw facts → the frames and judgements that notebooks show."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from reproduce import ladder, tables, vllm_contract
+from reproduce import agreement, ladder, tables, vllm_contract
+from reproduce.agreement import Agreement, Decision
 from reproduce.errors import DataError
-from reproduce.evidence import Scope, parse_log, scope_of_claim
+from reproduce.evidence import Scope, parse_log, scope_of_claim, scope_of_yardstick
 from reproduce.fusions import EXPECTED_FUSIONS
 from reproduce.rundir import RunDir, read_json
 from reproduce.schemas import EngineFacts, LaunchFacts, RungResult
@@ -35,12 +37,20 @@ def measurements(run: RunDir) -> pd.DataFrame:
         slot = record.slot
         name = source.relative_to(run.root).as_posix()
         row = _row(slot.arm, slot.launch, slot.rung, slot.repeat, record.order, result, name, 0.0)
-        rows.append({**row, "valid": record.valid, "reasons": "; ".join(record.reasons)})
+        row |= {
+            "start": record.start,
+            "valid": record.valid,
+            "disturbed": record.disturbed,
+            "reasons": "; ".join(record.reasons),
+        }
+        if record.probes is not None:
+            row |= {key: getattr(record.probes, key) for key in tables.PROBE_COLUMNS}
+        rows.append(row)
     rows += _printed_rows(run, known={(row["arm"], row["rung"]) for row in rows})
-    columns = ["arm", "launch", "rung", "repeat", "order", "valid", "reasons", "source"]
-    columns += [c for key in tables.METRICS for c in (key, f"{key}_half")]
-    frame = pd.DataFrame(rows, columns=columns)
-    return frame.astype({"valid": bool, **dict.fromkeys(columns[8:], float)})
+    facts = ["arm", "launch", "start", "rung", "repeat", "order", "valid", "disturbed", "reasons"]
+    numbers = [*tables.PROBE_COLUMNS, *(c for key in tables.METRICS for c in (key, f"{key}_half"))]
+    frame = pd.DataFrame(rows, columns=[*facts, "source", *numbers])
+    return frame.astype({"valid": bool, "disturbed": bool, **dict.fromkeys(numbers, float)})
 
 
 def _row(
@@ -48,8 +58,8 @@ def _row(
     result: RungResult, source: str, half: float,
 ) -> dict[str, Any]:  # fmt: skip
     row: dict[str, Any] = {
-        "arm": arm, "launch": launch, "rung": rung, "repeat": repeat, "order": order,
-        "valid": True, "reasons": "", "source": source,
+        "arm": arm, "launch": launch, "start": 1, "rung": rung, "repeat": repeat, "order": order,
+        "valid": True, "disturbed": False, "reasons": "", "source": source,
     }  # fmt: skip
     for key in tables.METRICS:
         value = getattr(result, key)
@@ -138,9 +148,68 @@ def facts_of(run: RunDir, arm: str) -> EngineFacts | None:
     return next((f.engine for f in engine_facts(run) if f.arm == arm), None)
 
 
+@dataclass(frozen=True)
+class Check:
+    """Two sources of answers, compared in one launch.
+
+    Attributes:
+        launch: the launch that answered.
+        first: an arm.
+        second: another arm, or :data:`REFERENCE`.
+        found: the comparison.
+    """
+
+    launch: int
+    first: str
+    second: str
+    found: Agreement
+
+
+REFERENCE = "the reference"
+
+
+def agreements(run: RunDir) -> list[Check]:
+    """Every launch's answers: the baseline against the other arms, each arm against the reference.
+
+    The reference is left out where nothing could compute it.
+    """
+    profile, reference = run.profile, run.reference()
+    answers = {arm: run.answers(arm) for arm in profile.arms}
+    others = [arm for arm in profile.arms if arm != profile.baseline]
+    checks = []
+    for launch in sorted({n for given in answers.values() for n in given} or {1}):
+        ours = answers[profile.baseline].get(launch)
+        for arm in others:
+            found = agreement.compare(ours, answers[arm].get(launch))
+            checks.append(Check(launch, profile.baseline, arm, found))
+        if reference is not None:
+            for arm in profile.arms:
+                found = agreement.compare(answers[arm].get(launch), reference)
+                checks.append(Check(launch, arm, REFERENCE, found))
+    return checks
+
+
 def scope(run: RunDir) -> Scope:
-    """Whether the run's engines are the ones the claim is about."""
-    return scope_of_claim(facts_of(run, run.profile.baseline), facts_of(run, run.profile.candidate))
+    """Whether the run tests the claim: the right engines, and the same answers from both.
+
+    Arms of one backend are a yardstick for noise: they must be the same engine instead.
+    """
+    profile = run.profile
+    compared = (profile.baseline, profile.candidate)
+    facts = {arm: facts_of(run, arm) for arm in compared}
+    if len({profile.arms[arm].backend for arm in compared}) == 1:
+        engines = scope_of_yardstick(facts)
+    else:
+        engines = scope_of_claim(*facts.values())
+    objections, notes = list(engines.objections), list(engines.notes)
+    for check in agreements(run):
+        sentence = agreement.problem(check.found, check.first, check.second)
+        if sentence is None:
+            continue
+        at_stake = {check.first, check.second} <= {*compared, REFERENCE}
+        unpublished = check.found.decision is Decision.NOT_CHECKED and profile.kind == "published"
+        (objections if at_stake and not unpublished else notes).append(sentence)
+    return Scope(not objections, tuple(dict.fromkeys(objections)), tuple(dict.fromkeys(notes)))
 
 
 def native_architecture(run: RunDir) -> str | None:

@@ -14,7 +14,7 @@ from reproduce import provenance
 from reproduce.engine import model_source
 from reproduce.engine.server import claim_port
 from reproduce.errors import EngineError, ReproduceError
-from reproduce.measure import CACHE
+from reproduce.launch import CACHE
 from reproduce.profile import Profile
 
 State = Literal["ok", "note", "fail"]

@@ -6,7 +6,7 @@ one process or several (source: the installed vLLM, and the log lines in the art
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from reproduce.fusions import EXPECTED_FUSIONS, MLA_TARGET
@@ -170,18 +170,45 @@ def scope_of_claim(native: EngineFacts | None, transformers: EngineFacts | None)
         objections.append(f"fusion missing: no module was mapped onto {MLA_TARGET}")
     if transformers.mla_fuser_failed:
         objections.append("the log warns that MLAFuser failed to match")
-    for label, key in (
-        ("vLLM version", "version"),
-        ("attention backend", "attention_backend"),
-        ("prefill backend", "prefill_backend"),
-        ("custom fusions", "custom_fusions"),
-        ("compilation", "compiled"),
-        ("KV capacity in tokens", "kv_tokens"),
-    ):
-        ours, theirs = getattr(native, key), getattr(transformers, key)
-        if ours != theirs:
-            notes.append(f"{label} differs: native {_say(ours)}, transformers {_say(theirs)}")
+    notes += _differences(native, transformers, "native", "transformers")
     return Scope(not objections, tuple(objections), tuple(notes))
+
+
+def scope_of_yardstick(facts: Mapping[str, EngineFacts | None]) -> Scope:
+    """Judge whether two arms that should be the same engine are: what A against A needs.
+
+    Args:
+        facts: the two arms' facts by name.
+    """
+    (first, ours), (second, theirs) = facts.items()
+    if ours is None or theirs is None:
+        absent = [arm for arm, found in facts.items() if found is None]
+        return Scope(False, tuple(f"no engine log of the {arm} arm" for arm in absent), ())
+    objections = _differences(ours, theirs, first, second)
+    if ours.backend != theirs.backend:
+        objections.append(f"{first} is {_say(ours.backend)}, {second} is {_say(theirs.backend)}")
+    return Scope(not objections, tuple(objections), ())
+
+
+_COMPARED = (
+    ("vLLM version", "version"),
+    ("attention backend", "attention_backend"),
+    ("prefill backend", "prefill_backend"),
+    ("custom fusions", "custom_fusions"),
+    ("compilation", "compiled"),
+    ("KV capacity in tokens", "kv_tokens"),
+)
+
+
+def _differences(
+    ours: EngineFacts, theirs: EngineFacts, our_name: str, their_name: str
+) -> list[str]:
+    """What two logs show differently, a sentence each."""
+    return [
+        f"{label} differs: {our_name} {_say(a)}, {their_name} {_say(b)}"
+        for label, key in _COMPARED
+        if (a := getattr(ours, key)) != (b := getattr(theirs, key))
+    ]
 
 
 def _say(value: object) -> str:

@@ -1,78 +1,173 @@
-"""Profile → the ordered schedule of launches and repeats; the same profile, the same order."""
+"""Profile → what to measure next; the same profile and the same facts, the same answer.
 
-from collections.abc import Sequence
+A *round* is one repeat of one rung on every arm that is up, back to back: the unit that counts or
+is measured again as a whole, so that the slices of a pair always alternate within seconds. The
+rounds of a launch go around the ladder (every rung once, then every rung again), which spreads a
+rung's repeats over minutes: an episode of half a minute then meets one repeat of a rung, not all.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from reproduce.profile import Profile, Rung
-from reproduce.schemas import Slot
+from reproduce.schemas import RepeatRecord, Slot
+from reproduce.stopping import Action, Precision, Step, next_step
 
 
 @dataclass(frozen=True)
 class Block:
-    """Servers that are up together, and the repeats measured while they are.
+    """Servers that are up together.
 
     Attributes:
         launch: 1-based launch.
         arms: arms whose servers are up.
-        slots: repeats in the order of measuring.
     """
 
     launch: int
     arms: tuple[str, ...]
-    slots: tuple[Slot, ...]
 
 
-def alternation(arms: Sequence[str], rounds: int, first: int) -> list[tuple[str, ...]]:
-    """Arms per round so that a drift of the machine cancels: A B, B A, A B, ...
+Round = tuple[Slot, ...]
+
+WITH_PARTNER = "measured again together with"
+"""How the reason begins of a slice that was fine itself, in a round that does not count."""
+
+
+def alternation(arms: Sequence[str], number: int, first: int) -> tuple[str, ...]:
+    """The arms of the ``number``-th round, so that a drift cancels: A B, B A, A B, ...
 
     Args:
         arms: the arms that take turns.
-        rounds: how many rounds.
+        number: 1-based round.
         first: index of the arm that opens the first round.
     """
     order = (*arms[first:], *arms[:first])
-    return [order if index % 2 == 0 else order[::-1] for index in range(rounds)]
+    return order if number % 2 else order[::-1]
 
 
-def blocks(profile: Profile) -> list[Block]:
-    """The whole schedule.
+def _first(profile: Profile, *key: int) -> int:
+    """Index of the arm that opens, drawn from the profile's seed for this place of the plan."""
+    seed = np.random.SeedSequence([profile.seed, *key])
+    return int(np.random.Generator(np.random.PCG64(seed)).integers(len(profile.arms)))
 
-    Resident: one block per launch with all arms up, each rung's repeats alternating between them.
-    Sequential: one block per launch and arm, the arms' launches alternating. The opening arm is
-    drawn from the profile's seed, anew for every rung and launch.
+
+def blocks(profile: Profile, launch: int) -> list[Block]:
+    """Which servers a launch brings up, one block after the other.
+
+    Resident: all of them together. Sequential: one at a time, the arms' launches alternating.
     """
-    rng = np.random.Generator(np.random.PCG64(profile.seed))
     arms = tuple(profile.arms)
-    schedule: list[Block] = []
-    if profile.schedule == "sequential":
-        rounds = alternation(arms, profile.launches, int(rng.integers(len(arms))))
-        for launch, order in enumerate(rounds, 1):
-            for arm in order:
-                slots = tuple(
-                    Slot(arm=arm, launch=launch, rung=rung.name, repeat=repeat)
-                    for rung in profile.ladder
-                    for repeat in range(1, profile.repeats + 1)
-                )
-                schedule.append(Block(launch, (arm,), slots))
-        return schedule
-    for launch in range(1, profile.launches + 1):
-        slots = tuple(
-            Slot(arm=arm, launch=launch, rung=rung.name, repeat=repeat)
-            for rung in profile.ladder
-            for repeat, order in enumerate(
-                alternation(arms, profile.repeats, int(rng.integers(len(arms)))), 1
-            )
-            for arm in order
-        )
-        schedule.append(Block(launch, arms, slots))
-    return schedule
+    if profile.schedule == "resident":
+        return [Block(launch, arms)]
+    return [Block(launch, (arm,)) for arm in alternation(arms, launch, _first(profile))]
+
+
+def round_of(profile: Profile, block: Block, rung: str, repeat: int) -> Round:
+    """One repeat of one rung on the block's arms, in the order of measuring.
+
+    The opening arm is drawn anew for every rung and launch and alternates over the repeats.
+    """
+    place = [r.name for r in profile.ladder].index(rung)
+    order = alternation(tuple(profile.arms), repeat, _first(profile, block.launch, place))
+    return tuple(
+        Slot(arm=arm, launch=block.launch, rung=rung, repeat=repeat)
+        for arm in order
+        if arm in block.arms
+    )
+
+
+def precision(profile: Profile) -> Precision:
+    """The stopping rule's target; a fixed plan is one that any width satisfies."""
+    if profile.precision is None:
+        launches, repeats = profile.launches, profile.repeats
+        return Precision(math.inf, launches, launches, repeats, repeats)
+    return Precision(**profile.precision.model_dump())
+
+
+def planned_launches(profile: Profile) -> int | None:
+    """Launches that were fixed before any look at the width; None when all of them were."""
+    return None if profile.precision is None else profile.precision.min_launches
 
 
 def slots(profile: Profile) -> list[Slot]:
-    """Every repeat that the profile asks for, in the order of measuring."""
-    return [slot for block in blocks(profile) for slot in block.slots]
+    """Every repeat that the profile asks for whatever the widths turn out to be."""
+    target = precision(profile)
+    return [
+        slot
+        for launch in range(1, target.min_launches + 1)
+        for block in blocks(profile, launch)
+        for repeat in range(1, target.min_repeats + 1)
+        for rung in profile.ladder
+        for slot in round_of(profile, block, rung.name, repeat)
+    ]
+
+
+def due_rounds(
+    profile: Profile,
+    block: Block,
+    records: Iterable[RepeatRecord],
+    pairs: pd.DataFrame,
+    spent: Counter[str],
+) -> list[Round]:
+    """The next turn around the ladder while a block's servers are up; empty when it is done.
+
+    Args:
+        profile: the run's profile.
+        block: the servers that are up.
+        records: every attempt on file.
+        pairs: the pairs that count so far, as :func:`reproduce.tables.pairs` makes them.
+        spent: attempts that these servers have made, by rung. A rung gets no more than it may
+            have repeats, plus the planned ones once over: a machine that is never quiet, or an
+            engine that always fails, is not measured forever.
+    """
+    target = precision(profile)
+    if profile.schedule == "resident":
+        step = _step(profile, pairs, block.launch, running=True)
+        rungs = step.rungs if step.action is Action.REPEAT else ()
+    else:
+        rungs = tuple(rung.name for rung in profile.ladder)
+    counted = {record.slot for record in records if record.valid}
+    due = []
+    for rung in rungs:
+        if spent[rung] >= target.max_repeats + target.min_repeats:
+            continue
+        for repeat in range(1, target.max_repeats + 1):
+            slots = round_of(profile, block, rung, repeat)
+            if not counted.issuperset(slots):
+                due.append(slots)
+                break
+    return due
+
+
+def after_launch(profile: Profile, pairs: pd.DataFrame, launch: int) -> Step:
+    """Whether another launch follows, and why.
+
+    Args:
+        profile: the run's profile.
+        pairs: the pairs that count so far, of all launches.
+        launch: the launch that has just ended.
+    """
+    step = _step(profile, pairs, launch, running=False)
+    if step.action is Action.STOP and profile.precision is None:
+        return Step(Action.STOP, (), "the planned launches are measured")
+    return step
+
+
+def _step(profile: Profile, pairs: pd.DataFrame, launch: int, *, running: bool) -> Step:
+    return next_step(
+        pairs,
+        [rung.name for rung in profile.ladder],
+        precision(profile),
+        launch=launch,
+        running=running,
+        baseline=profile.baseline,
+        candidate=profile.candidate,
+    )
 
 
 def rung_named(profile: Profile, name: str) -> Rung:

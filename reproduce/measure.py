@@ -1,163 +1,205 @@
-"""The schedule carried out: servers up, rungs one at a time, every attempt on file."""
+"""The schedule carried out: launches, rounds, slices, every attempt on file."""
 
-import os
+import math
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+import time
+from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
-from reproduce import ladder, vllm_contract
-from reproduce.engine import client, model_source
-from reproduce.engine.server import Server, ServerSpec, claim_port
-from reproduce.errors import DataError, EngineError
-from reproduce.provenance import REPO
-from reproduce.rundir import RunDir, parse_json, to_json
-from reproduce.schemas import LaunchFacts, RepeatRecord, Slot
+import pandas as pd
 
-CACHE = REPO / ".cache"
-ATTEMPTS = 2
+from reproduce import analysis, disturbance, ladder, tables, vllm_contract
+from reproduce.engine import client, model_source
+from reproduce.engine.probe import Probe
+from reproduce.errors import DataError, EngineError
+from reproduce.launch import CACHE, Launch
+from reproduce.profile import Rung
+from reproduce.rundir import RunDir, parse_json
+from reproduce.schemas import Probes, RepeatRecord, RungResult, ServerCounters, Slot
+from reproduce.stopping import Action
+
+PRIMARY = "total_tok_s"
+"""The metric whose intervals the precision target is about: the article's tok/s."""
+_CALIBRATION_PROBES = 10
+_PAUSE_S = 0.5
+_PATIENCE_S = 30.0
+"""How long a round waits for a quiet machine: about as long as disturbances were seen to last."""
 
 
 def measure(run: RunDir) -> None:
     """Measure what the profile asks for and the run does not hold yet.
 
-    Every repeat is on file before the next one starts, so an interruption of any kind loses at
-    most the one in progress.
+    Every round is on file before the next one starts, so an interruption of any kind loses at
+    most the one in progress. What is on file stays; the plan is made anew from it.
 
     Raises:
         EngineError: a server does not start, proves to be another backend, or dies in a rung.
         ConfigError: the model or the port is not to be had, or the run is being measured already.
     """
     with run.writing():
-        todo = {slot: None for slot in ladder.slots(run.profile) if not run.is_measured(slot)}
-        run.log_event("plan", total=len(ladder.slots(run.profile)), missing=len(todo))
-        if not todo:
-            return
-        source = model_source.resolve(run.profile.model, CACHE)
-        bench = client.Client(source.workdir, source.env)
-        for block in ladder.blocks(run.profile):
-            slots = [slot for slot in block.slots if slot in todo]
-            if slots:
-                _Launch(run, block, source, bench).measure(slots)
+        _Session(run).measure()
 
 
-class _Launch:
-    """One block of the schedule: its servers, from start to stop."""
+@dataclass(frozen=True)
+class _Slice:
+    """One slice as measured, before it is known whether its round counts."""
 
-    def __init__(
-        self,
-        run: RunDir,
-        block: ladder.Block,
-        source: model_source.ModelSource,
-        bench: client.Client,
-    ) -> None:
-        self.run, self.block, self.source, self.bench = run, block, source, bench
-        self.servers: dict[str, Server] = {}
-        self.measured = len(run.records())
-        self.starts = {arm: run.next_start(arm, block.launch) for arm in block.arms}
+    record: RepeatRecord
+    output: bytes | None
+    result: RungResult
 
-    def measure(self, slots: Sequence[Slot]) -> None:
-        with ExitStack() as stack:
-            stack.callback(self._keep_logs)
-            for arm in self.block.arms:
-                self.servers[arm] = stack.enter_context(self._start(arm))
-            for arm in self.block.arms:
-                self._prove(arm)
-            self.run.log_event("ready", launch=self.block.launch)
-            for slot in slots:
-                self._measure_slot(slot)
 
-    def _directory(self, arm: str) -> Path:
-        return self.run.start_dir(arm, self.block.launch, self.starts[arm])
+class _Session:
+    """One call of :func:`measure`: from what is on file to as much as the profile asks."""
 
-    def _name(self, arm: str, file: str) -> str:
-        return (self._directory(arm) / file).relative_to(self.run.root).as_posix()
+    def __init__(self, run: RunDir) -> None:
+        self.run, self.profile = run, run.profile
+        limit = self.profile.time_limit_s
+        self._deadline = math.inf if limit is None else time.monotonic() + limit
+        records = run.records()
+        self._order = len(records)
+        self._counted_now = 0
+        self._announced: int | None = None
+        self._probes_ms = [
+            ms for r in records if r.probes for ms in (r.probes.before_ms, r.probes.after_ms)
+        ]
 
-    def _start(self, arm: str) -> Server:
-        profile = self.run.profile
-        asked = profile.server.port
-        if asked is not None:
-            asked += self.block.arms.index(arm)
-        port = claim_port(profile.server.address, asked)
-        arguments = vllm_contract.serve_arguments(profile, arm, self.source.name, port)
-        env = {
-            **self.source.env,
-            "VLLM_CACHE_ROOT": os.path.relpath(CACHE / "vllm", self.source.workdir),
-            **vllm_contract.serve_env(profile, arm),
-        }
-        command = {"argv": ["vllm", *arguments], "env": env}
-        self.run.write_raw(self._name(arm, "command.json"), to_json(command))
-        self.run.log_event("starting", arm=arm, launch=self.block.launch)
-        return Server(
-            ServerSpec(
-                arguments=arguments,
-                env=env,
-                workdir=self.source.workdir,
-                log=self._directory(arm) / "engine.log",
-                host=profile.server.address,
-                port=port,
-                model=self.source.name,
-                backend=profile.arms[arm].backend,
-                ready_timeout_s=profile.server.ready_timeout_s,
-            )
-        )
+    @cached_property
+    def _source(self) -> model_source.ModelSource:
+        return model_source.resolve(self.profile.model, CACHE)
 
-    def _prove(self, arm: str) -> None:
-        engine = self.servers[arm].wait_ready()
-        facts = LaunchFacts(
-            arm=arm,
-            launch=self.block.launch,
-            start=self.starts[arm],
-            ready_s=self.servers[arm].ready_s,
-            engine=engine,
-        )
-        self.run.write_raw(self._name(arm, "facts.json"), facts.model_dump_json(indent=2).encode())
+    @cached_property
+    def _bench(self) -> client.Client:
+        return client.Client(self._source.workdir, self._source.env)
 
-    def _keep_logs(self) -> None:
-        logs = [self._name(arm, "engine.log") for arm in self.servers]
-        self.run.add_raw(*logs)
+    @cached_property
+    def _probe(self) -> Probe:
+        return Probe()
 
-    def _measure_slot(self, slot: Slot) -> None:
-        for _ in range(ATTEMPTS):
-            record = self._attempt(slot)
-            if record.valid:
+    @property
+    def _late(self) -> bool:
+        return time.monotonic() > self._deadline
+
+    def _pairs(self) -> pd.DataFrame:
+        return tables.pairs(analysis.measurements(self.run), self.profile, PRIMARY)
+
+    def measure(self) -> None:
+        launch = max((record.slot.launch for record in self.run.records()), default=1)
+        while True:
+            for block in ladder.blocks(self.profile, launch):
+                self._measure_block(block)
+            step = ladder.after_launch(self.profile, self._pairs(), launch)
+            last = launch >= ladder.precision(self.profile).max_launches
+            if step.action is Action.STOP or last or self._late:
+                reason = "the time limit is reached" if self._late else step.reason
+                self.run.log_event("stopped", launch=launch, reason=reason, too_wide=step.rungs)
                 return
-            if not self.servers[slot.arm].alive:
+            launch += 1
+
+    def _due(self, block: ladder.Block, spent: Counter[str]) -> list[ladder.Round]:
+        if self._late:
+            return []
+        records = self.run.records()
+        due = ladder.due_rounds(self.profile, block, records, self._pairs(), spent)
+        self._announce({r.slot for r in records if r.valid}, due)
+        return due
+
+    def _announce(self, counted: set[Slot], due: list[ladder.Round]) -> None:
+        """Tell a front end how many repeats this session will have measured in the end."""
+        planned = {*ladder.slots(self.profile), *(slot for r in due for slot in r)}
+        missing = self._counted_now + len(planned - counted)
+        if missing != self._announced:
+            self._announced = missing
+            self.run.log_event("plan", total=len(planned | counted), missing=missing)
+
+    def _measure_block(self, block: ladder.Block) -> None:
+        spent: Counter[str] = Counter()
+        due = self._due(block, spent)
+        if not due:
+            return
+        # The client's import goes on while the servers start.
+        bench = self._bench
+        with Launch(self.run, block, self._source) as launch:
+            self._probes_ms.append(self._probe.settled_ms())
+            self._probes_ms += [self._probe.time_ms() for _ in range(_CALIBRATION_PROBES)]
+            while due:
+                for slots in due:
+                    if self._late:
+                        return
+                    self._measure_round(launch, bench, slots)
+                    spent[slots[0].rung] += 1
+                due = self._due(block, spent)
+
+    def _measure_round(self, launch: Launch, bench: client.Client, slots: ladder.Round) -> None:
+        """Measure the slots back to back; they count together or not at all."""
+        self._wait_for_quiet()
+        slices = []
+        for slot in slots:
+            slices.append(self._measure_slice(launch, bench, slot))
+            if not launch.servers[slot.arm].alive:
+                break
+        failed = [s.record.slot.arm for s in slices if not s.record.valid]
+        for each in slices:
+            record = each.record
+            if failed and record.valid:
+                reason = f"{ladder.WITH_PARTNER} {' and '.join(failed)}"
+                record = record.model_copy(update={"valid": False, "reasons": (reason,)})
+            self.run.save_repeat(record, each.output)
+            self._counted_now += record.valid
+            self.run.log_event(
+                "repeat",
+                **record.slot.model_dump(),
+                valid=record.valid,
+                reasons=record.reasons,
+                total_tok_s=each.result.total_tok_s,
+                measured_s=each.result.duration_s,
+                wall_s=round(record.wall_s, 3),
+            )
+        for slot in slots:
+            if not launch.servers[slot.arm].alive:
                 raise EngineError(
                     f"the {slot.arm} server died in rung {slot.rung}, repeat {slot.repeat} "
-                    f"({self.servers[slot.arm].spec.log})"
+                    f"({launch.servers[slot.arm].spec.log})"
                 )
 
-    def _attempt(self, slot: Slot) -> RepeatRecord:
-        profile = self.run.profile
-        server = self.servers[slot.arm]
-        rung = ladder.rung_named(profile, slot.rung)
+    def _wait_for_quiet(self) -> None:
+        """Let a disturbance pass; when it does not, the round is measured and marked."""
+        patience = time.monotonic() + _PATIENCE_S
+        quiet_ms = disturbance.quiet_level(self._probes_ms)
+        while time.monotonic() < patience:
+            now_ms = self._probe.time_ms()
+            if not disturbance.is_disturbed(now_ms, now_ms, quiet_ms):
+                return
+            time.sleep(_PAUSE_S)
+
+    def _measure_slice(self, launch: Launch, bench: client.Client, slot: Slot) -> _Slice:
+        server = launch.servers[slot.arm]
+        rung = ladder.rung_named(self.profile, slot.rung)
         with tempfile.TemporaryDirectory(prefix="rung-") as scratch:
             output = Path(scratch) / "result.json"
             arguments = vllm_contract.bench_arguments(
-                profile, rung, slot.repeat, self.source.name, server.spec.port, str(output)
+                self.profile, rung, slot.repeat, self._source.name, server.spec.port, str(output)
             )
             before = server.idle_counters()
+            probe_before_ms = self._probe.time_ms()
             started_at = datetime.now(UTC)
-            outcome = self.bench.run(arguments, output, profile.client.rung_timeout_s)
+            outcome = bench.run(arguments, output, self.profile.client.rung_timeout_s)
             after = server.idle_counters()
-        reasons = [outcome.problem] if outcome.problem else []
-        total_tok_s = measured_s = None
-        if outcome.result is not None:
-            try:
-                data = parse_json(outcome.result, "the client's result")
-                result = vllm_contract.parse_result(data, "the client's result")
-                reasons += vllm_contract.invalid_reasons(data, result, rung)
-                reasons += vllm_contract.counters_reasons(before, after, result, rung)
-                total_tok_s, measured_s = result.total_tok_s, result.duration_s
-            except DataError as error:
-                reasons.append(str(error))
+            probes = self._judge_machine(probe_before_ms)
+        reasons, result = _judge_result(outcome, before, after, rung)
+        if probes.disturbed:
+            reasons.append(
+                f"disturbed machine: the probe took {probes.before_ms:.1f} ms before and "
+                f"{probes.after_ms:.1f} ms after, {probes.quiet_ms:.1f} ms when quiet"
+            )
         placed = ["result.json" if argument == str(output) else argument for argument in arguments]
         record = RepeatRecord(
             slot=slot,
-            start=self.starts[slot.arm],
-            order=self.measured,
+            start=launch.starts[slot.arm],
+            order=self._order,
             attempt=self.run.attempts(slot) + 1,
             valid=not reasons,
             reasons=tuple(reasons),
@@ -169,16 +211,37 @@ class _Launch:
             argv=("vllm", "bench", "serve", *placed),
             before=before,
             after=after,
+            probes=probes,
         )
-        self.run.save_repeat(record, outcome.result)
-        self.measured += 1
-        self.run.log_event(
-            "repeat",
-            **slot.model_dump(),
-            valid=record.valid,
-            reasons=record.reasons,
-            total_tok_s=total_tok_s,
-            measured_s=measured_s,
-            wall_s=round(outcome.wall_s, 3),
+        self._order += 1
+        return _Slice(record, outcome.result, result)
+
+    def _judge_machine(self, before_ms: float) -> Probes:
+        after_ms = self._probe.settled_ms()
+        self._probes_ms += [before_ms, after_ms]
+        quiet_ms = disturbance.quiet_level(self._probes_ms)
+        return Probes(
+            before_ms=before_ms,
+            after_ms=after_ms,
+            quiet_ms=quiet_ms,
+            disturbed=disturbance.is_disturbed(before_ms, after_ms, quiet_ms),
         )
-        return record
+
+
+def _judge_result(
+    outcome: client.ClientRun,
+    before: ServerCounters | None,
+    after: ServerCounters | None,
+    rung: Rung,
+) -> tuple[list[str], RungResult]:
+    """Why a slice's result does not count, and what it says."""
+    if outcome.result is None:
+        return [outcome.problem or "the client gave no result"], RungResult()
+    try:
+        data = parse_json(outcome.result, "the client's result")
+        result = vllm_contract.parse_result(data, "the client's result")
+    except DataError as error:
+        return [str(error)], RungResult()
+    reasons = vllm_contract.invalid_reasons(data, result, rung)
+    reasons += vllm_contract.counters_reasons(before, after, result, rung)
+    return reasons, result

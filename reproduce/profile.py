@@ -1,7 +1,7 @@
 """The profile: everything that decides what a run measures, and nothing else.
 
 A profile is plain data. Reading one from a file, and overriding keys by name, is
-:mod:`reproduce.profiles_io`'s job; turning one into a schedule is :mod:`reproduce.ladder`'s.
+:mod:`reproduce.profile_store`'s job; turning one into a schedule is :mod:`reproduce.ladder`'s.
 """
 
 from collections.abc import Iterable
@@ -121,6 +121,28 @@ class Client(Strict):
     rung_timeout_s: float = Field(default=600, gt=0, description="Deadline of one rung.")
 
 
+class Precision(Strict):
+    """How narrow the intervals must become, and between which limits measuring may go on.
+
+    The rule is :func:`reproduce.stopping.next_step`; it sees widths, never the verdict.
+    """
+
+    width: float = Field(
+        gt=0, description="Full width of each rung's 95 % interval: 0.04 is 4 percentage points."
+    )
+    min_launches: int = Field(default=5, ge=1, description="Launches before the first look.")
+    max_launches: int = Field(default=10, ge=1, description="Launches after which it ends.")
+    min_repeats: int = Field(default=3, ge=1, description="Repeats of a rung in every launch.")
+    max_repeats: int = Field(default=9, ge=1, description="Repeats of a rung per launch at most.")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Precision":
+        for kind in ("launches", "repeats"):
+            if getattr(self, f"min_{kind}") > getattr(self, f"max_{kind}"):
+                raise ValueError(f"min_{kind} is larger than max_{kind}")
+        return self
+
+
 class Slurm(Strict):
     """What the Slurm launcher asks for; partition and account come from Slurm's own settings."""
 
@@ -159,6 +181,12 @@ class Profile(Strict):
     )
     launches: int = Field(default=1, ge=1, description="Server starts per arm.")
     repeats: int = Field(default=3, ge=1, description="Repeats of each rung within a launch.")
+    precision: Precision | None = Field(
+        default=None, description="Measure until narrow; null means launches times repeats."
+    )
+    time_limit_s: float | None = Field(
+        default=None, gt=0, description="No repeat starts later than this; null is no limit."
+    )
     seed: int = Field(default=1, ge=0, description="Seed of prompts and of the order of arms.")
     margin: float = Field(
         default=0.03, gt=0, lt=1, description="Equivalence margin, as a share of the baseline."
@@ -180,6 +208,11 @@ class Profile(Strict):
         for name in self.mean_tpot_over:
             if name not in names:
                 raise ValueError(f"mean_tpot_over: no rung is called '{name}'")
+        asked = self.precision
+        # Without both servers up there is no pair to judge a launch's noise by.
+        adaptive = asked is not None and asked.min_repeats != asked.max_repeats
+        if adaptive and self.schedule == "sequential":
+            raise ValueError("precision: a sequential schedule needs min_repeats = max_repeats")
         if (self.kind == "published") != (self.source is not None):
             raise ValueError("source: given for published profiles, and only for them")
         if self.kind == "measured" and self.launcher == "local" and self.topology.nodes > 1:

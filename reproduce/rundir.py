@@ -3,7 +3,8 @@
 Layout, below the run's root::
 
     profile.yaml  manifest.json  journal.jsonl
-    raw/<arm>/launch-NN/start-NN/{command.json,engine.log,facts.json}
+    raw/<arm>/launch-NN/start-NN/{command.json,engine.log,facts.json,agreement.json}
+    raw/reference/agreement.json                   the answers that the model should give
     raw/<arm>/launch-NN/<rung>/rep-NN.json         the client's untouched output
     raw/<arm>/launch-NN/<rung>/rep-NN.record.json  what the harness knows of it
     raw/<arm>/launch-NN/<rung>/rep-NN.invalid-K.*  attempts that do not count, and why
@@ -28,10 +29,18 @@ from pydantic import BaseModel, ValidationError
 
 from reproduce.errors import ConfigError, DataError
 from reproduce.profile import Profile
-from reproduce.schemas import SCHEMA_VERSION, LaunchFacts, Manifest, RepeatRecord, Slot
+from reproduce.schemas import (
+    SCHEMA_VERSION,
+    Answers,
+    LaunchFacts,
+    Manifest,
+    RepeatRecord,
+    Slot,
+)
 
 M = TypeVar("M", bound=BaseModel)
 
+_WHOLE = ("command.json", "facts.json", "agreement.json")
 _DERIVED = ("tables", "figures", "notebooks")
 
 
@@ -183,8 +192,8 @@ class RunDir:
             if path.name.startswith("."):
                 path.unlink()
             elif name not in files and path.suffix != ".log":
-                orphan = path.parent.name.startswith("start-") or ".record." in path.name
-                if orphan or self._record_path(path).is_file():
+                whole = path.name in _WHOLE or ".record." in path.name
+                if whole or self._record_path(path).is_file():
                     files[name] = sha256(path)
                 else:
                     path.unlink()
@@ -272,6 +281,23 @@ class RunDir:
         """Facts of every server start on file, by arm, launch and start."""
         paths = sorted((self.root / "raw").glob("*/launch-*/start-*/facts.json"))
         return [_parse(LaunchFacts, path) for path in paths]
+
+    def reference_path(self) -> Path:
+        """Where the reference's answers are, or will be."""
+        return self.root / "raw" / "reference" / "agreement.json"
+
+    def reference(self) -> Answers | None:
+        """The answers that the model should give, None where nothing could compute them."""
+        path = self.reference_path()
+        return _parse(Answers, path) if path.is_file() else None
+
+    def answers(self, arm: str) -> dict[int, Answers]:
+        """What an arm answered, by launch; the latest start of each."""
+        paths = sorted((self.root / "raw" / arm).glob("launch-*/start-*/agreement.json"))
+        return {
+            int(path.parents[1].name.removeprefix("launch-")): _parse(Answers, path)
+            for path in paths
+        }
 
     def changed_files(self) -> list[str]:
         """Raw files whose bytes are not what the manifest says, or that are gone."""

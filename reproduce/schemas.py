@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from reproduce.profile import Backend
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -71,6 +71,15 @@ class Slot(Facts):
     repeat: int = Field(ge=1)
 
 
+class Probes(Facts):
+    """What the probe said around one slice; see :mod:`reproduce.disturbance`."""
+
+    before_ms: float = Field(gt=0)
+    after_ms: float = Field(gt=0)
+    quiet_ms: float = Field(gt=0, description="The run's quiet level when the slice ended.")
+    disturbed: bool
+
+
 class RepeatRecord(Facts):
     """What the harness knows of one repeat, beside the client's untouched output."""
 
@@ -88,6 +97,42 @@ class RepeatRecord(Facts):
     argv: tuple[str, ...] = Field(description="The `vllm bench serve` arguments.")
     before: ServerCounters | None
     after: ServerCounters | None
+    probes: Probes | None = Field(default=None, description="None: measured without a probe.")
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether the probe marked the slice."""
+        return self.probes is not None and self.probes.disturbed
+
+
+class Candidate(Facts):
+    """A token and its log-probability (natural log)."""
+
+    token: int = Field(ge=0)
+    logprob: float
+
+
+class Answer(Facts):
+    """One greedy answer, token by token.
+
+    ``best`` holds the most likely tokens of every position, the chosen one first; the engine
+    may give fewer than asked for.
+    """
+
+    prompt: tuple[int, ...]
+    best: tuple[tuple[Candidate, ...], ...]
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The chosen tokens."""
+        return tuple(position[0].token for position in self.best)
+
+
+class Answers(Facts):
+    """What one engine, or the reference, answered to the agreement check's prompts."""
+
+    source: str = Field(description="The engine's served model, or what computed the reference.")
+    answers: tuple[Answer, ...]
 
 
 class Fusion(Facts):

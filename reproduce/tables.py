@@ -1,8 +1,10 @@
 """Measurements → the ladder's tables. Frames in, frames out; nothing is read or saved.
 
-A *measurements* frame has one row per repeat and these columns: arm, launch, rung, repeat, order,
-valid, source (raw file), one column per metric of :data:`METRICS`, and per metric the half-width
-of its rounding (``<metric>_half``; 0 for a value that was not rounded, NaN where there is none).
+A *measurements* frame has one row per attempt and these columns: arm, launch, start, rung, repeat,
+order, valid, disturbed, reasons, source (raw file), the probe's times around the slice
+(:data:`PROBE_COLUMNS`, NaN without a probe), one column per metric of :data:`METRICS`, and per
+metric the half-width of its rounding (``<metric>_half``; 0 for a value that was not rounded, NaN
+where there is none).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +15,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from reproduce import ladder
 from reproduce.equivalence import Comparison, Effect, compare
 from reproduce.profile import Profile, Rung
 
@@ -49,6 +52,9 @@ METRICS: Final = MappingProxyType(
         )
     }
 )
+
+
+PROBE_COLUMNS: Final = ("before_ms", "after_ms", "quiet_ms")
 
 
 def workload(rung: Rung) -> str:
@@ -91,7 +97,62 @@ def comparison(measurements: pd.DataFrame, profile: Profile, metric: str) -> Com
         higher_is_better=METRICS[metric].higher_is_better,
         baseline=profile.baseline,
         candidate=profile.candidate,
+        planned_launches=ladder.planned_launches(profile),
     )
+
+
+def further_arms(profile: Profile) -> tuple[str, ...]:
+    """Arms beyond the two that the verdict is about, such as an ablation."""
+    return tuple(arm for arm in profile.arms if arm not in (profile.baseline, profile.candidate))
+
+
+def against(profile: Profile, arm: str, baseline: str | None = None) -> Profile:
+    """The profile with ``arm`` as its candidate: any table here then compares that arm.
+
+    Args:
+        profile: the run's profile.
+        arm: the arm to compare.
+        baseline: what ratios divide by; None keeps the profile's own.
+    """
+    return profile.model_copy(update={"candidate": arm, "baseline": baseline or profile.baseline})
+
+
+def arm_comparison(
+    measurements: pd.DataFrame, profile: Profile, arm: str, metric: str
+) -> Comparison | None:
+    """Any arm over the baseline for one metric; None when no pair has it."""
+    return comparison(measurements, against(profile, arm), metric)
+
+
+def attempts_table(measurements: pd.DataFrame, profile: Profile) -> pd.DataFrame:
+    """What became of every slice, one row per rung and, last, their sum.
+
+    Columns: rung, measured, counted, disturbed (marked by the probe), failed (invalid for another
+    reason of their own), with_partner (fine themselves, measured again with the rest of their
+    round), and per arm <arm>_disturbed: the rule does not look at the arm, chance decides.
+    """
+    frame = measurements.assign(
+        with_partner=measurements["reasons"].str.startswith(ladder.WITH_PARTNER)
+    )
+    rows = []
+    for name, here in [*((r.name, frame[frame["rung"] == r.name]) for r in profile.ladder),
+                       ("all", frame)]:  # fmt: skip
+        disturbed = here["disturbed"]
+        rows.append(
+            {
+                "rung": name,
+                "measured": len(here),
+                "counted": int(here["valid"].sum()),
+                "disturbed": int(disturbed.sum()),
+                "failed": int((~here["valid"] & ~disturbed & ~here["with_partner"]).sum()),
+                "with_partner": int(here["with_partner"].sum()),
+                **{
+                    f"{arm}_disturbed": int((disturbed & (here["arm"] == arm)).sum())
+                    for arm in profile.arms
+                },
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def ladder_table(measurements: pd.DataFrame, profile: Profile, metric: str) -> pd.DataFrame:

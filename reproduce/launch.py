@@ -1,0 +1,114 @@
+"""One block of the schedule as processes: its servers from start to stop, proven and questioned."""
+
+import os
+from contextlib import ExitStack
+from types import TracebackType
+
+from reproduce import agreement, ladder, vllm_contract
+from reproduce.engine import checkpoint, reference
+from reproduce.engine.agreement import ask
+from reproduce.engine.model_source import ModelSource
+from reproduce.engine.server import Server, ServerSpec, claim_port
+from reproduce.provenance import REPO
+from reproduce.rundir import RunDir, to_json
+from reproduce.schemas import Answers, LaunchFacts
+
+CACHE = REPO / ".cache"
+
+
+class Launch:
+    """The servers of one block. Use as a context manager: entering it takes until all are ready.
+
+    Entering raises `EngineError` when a server does not start, proves to be another backend or
+    does not answer, and `ConfigError` when its port is taken; no server stays behind then.
+    """
+
+    def __init__(self, run: RunDir, block: ladder.Block, source: ModelSource) -> None:
+        self.run, self.block, self.source = run, block, source
+        self.servers: dict[str, Server] = {}
+        self.starts = {arm: run.next_start(arm, block.launch) for arm in block.arms}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "Launch":
+        with self._stack as stack:
+            stack.callback(self._keep_logs)
+            for arm in self.block.arms:
+                self.servers[arm] = stack.enter_context(self._start(arm))
+            self._compute_reference()
+            for arm in self.block.arms:
+                self._prove(arm)
+            # Only now is every server idle: an engine that compiles slows the others' answers.
+            for arm in self.block.arms:
+                self._question(arm)
+            self.run.log_event("ready", launch=self.block.launch)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self._stack.close()
+
+    def _name(self, arm: str, file: str) -> str:
+        directory = self.run.start_dir(arm, self.block.launch, self.starts[arm])
+        return (directory / file).relative_to(self.run.root).as_posix()
+
+    def _start(self, arm: str) -> Server:
+        profile = self.run.profile
+        asked = profile.server.port
+        if asked is not None:
+            asked += self.block.arms.index(arm)
+        port = claim_port(profile.server.address, asked)
+        arguments = vllm_contract.serve_arguments(profile, arm, self.source.name, port)
+        env = {
+            **self.source.env,
+            "VLLM_CACHE_ROOT": os.path.relpath(CACHE / "vllm", self.source.workdir),
+            **vllm_contract.serve_env(profile, arm),
+        }
+        command = {"argv": ["vllm", *arguments], "env": env}
+        self.run.write_raw(self._name(arm, "command.json"), to_json(command))
+        self.run.log_event("starting", arm=arm, launch=self.block.launch)
+        return Server(
+            ServerSpec(
+                arguments=arguments,
+                env=env,
+                workdir=self.source.workdir,
+                log=self.run.root / self._name(arm, "engine.log"),
+                host=profile.server.address,
+                port=port,
+                model=self.source.name,
+                backend=profile.arms[arm].backend,
+                ready_timeout_s=profile.server.ready_timeout_s,
+            )
+        )
+
+    def _compute_reference(self) -> None:
+        """Once per run, while the servers start; only for the model that is small enough."""
+        if self.run.profile.model.id != checkpoint.NAME or self.run.reference() is not None:
+            return
+        answers = reference.compute(self.source.workdir / self.source.name, self.run.profile.seed)
+        self._write(self.run.reference_path().relative_to(self.run.root).as_posix(), answers)
+
+    def _prove(self, arm: str) -> None:
+        server = self.servers[arm]
+        engine = server.wait_ready()
+        facts = LaunchFacts(
+            arm=arm,
+            launch=self.block.launch,
+            start=self.starts[arm],
+            ready_s=server.ready_s,
+            engine=engine,
+        )
+        self._write(self._name(arm, "facts.json"), facts)
+
+    def _question(self, arm: str) -> None:
+        questions = agreement.prompts(self.run.profile.seed)
+        answers = ask(self.servers[arm].url, self.source.name, questions)
+        self._write(self._name(arm, "agreement.json"), answers)
+
+    def _write(self, name: str, facts: Answers | LaunchFacts) -> None:
+        self.run.write_raw(name, facts.model_dump_json().encode() + b"\n")
+
+    def _keep_logs(self) -> None:
+        self.run.add_raw(*(self._name(arm, "engine.log") for arm in self.servers))
