@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def load_config(model: str) -> dict[str, Any]:
     for stored in models.values():
         if model == stored.name or model in stored.repositories:
             return stored.config
-    path = Path(model)
+    path = Path(os.path.expandvars(model)).expanduser()
     path = path / "config.json" if path.is_dir() else path
     if not path.is_file():
         raise ConfigError(

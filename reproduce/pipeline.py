@@ -15,7 +15,7 @@ from nbclient.exceptions import DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from reproduce import errors, provenance, report
+from reproduce import crate, errors, privacy, provenance, report
 from reproduce.profile import Profile
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir, write_atomic
@@ -34,6 +34,10 @@ def create(profile: Profile, runs: Path) -> RunDir:
 
     The name sorts by time and differs between runs that start in the same second.
     """
+    # A hub id is public; a path may name who keeps it.
+    if Path(profile.model.id).expanduser().is_dir():
+        model = profile.model.model_copy(update={"id": privacy.portable(profile.model.id)})
+        profile = profile.model_copy(update={"model": model})
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
     root = runs / f"{stamp}-{profile.name}-{secrets.token_hex(2)}"
     if profile.source is None:
@@ -69,10 +73,18 @@ def execute(run: RunDir, say: Callable[[str], None], *, measuring: bool = True) 
         with ThreadPoolExecutor(max_workers=_READERS) as pool:
             failures += pool.map(lambda source: _attempt(run, source, say), others)
     path = report.render(run, run.derived("notebooks") / f"{REPORT}.ipynb")
+    describe(run)
     for failure in failures:
         if failure is not None:
             raise failure
     return path
+
+
+def describe(run: RunDir) -> None:
+    """Make the run directory an RO-Crate, as it is now."""
+    now = RunDir.open(run.root)  # a kernel has measured since
+    about = crate.metadata(now.root, now.manifest, now.profile.description)
+    write_atomic(now.root / crate.NAME, about)
 
 
 def _attempt(run: RunDir, source: Path, say: Callable[[str], None]) -> NotebookError | None:
@@ -115,10 +127,15 @@ def _execute_one(run: RunDir, source: Path) -> None:
 
 
 def _forget_places(notebook: Path) -> None:
-    """Take the machine's paths out of an executed notebook's own metadata."""
+    """Take the machine's paths out of an executed notebook: its metadata, its tracebacks."""
     with contextlib.suppress(FileNotFoundError, nbformat.reader.NotJSONError):
         book = nbformat.read(notebook, as_version=4)
         about = book.metadata.get("papermill", {})
         for key in ("input_path", "output_path"):
             about[key] = notebook.name
+        for output in (o for cell in book.cells for o in cell.get("outputs", [])):
+            for key in output.keys() & {"text", "evalue"}:
+                output[key] = privacy.scrub(output[key])
+            if "traceback" in output:
+                output["traceback"] = [privacy.scrub(line) for line in output["traceback"]]
         write_atomic(notebook, nbformat.writes(book).encode() + b"\n")

@@ -1,5 +1,6 @@
 """Where the served model comes from, and the directory in which its name resolves."""
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,7 @@ def resolve(model: Model, cache: Path) -> ModelSource:
     if model.id == checkpoint.NAME:
         path = checkpoint.ensure(cache / "checkpoints", model.seed)
         return ModelSource(path.name, path.parent, offline)
-    path = Path(model.id).expanduser()
+    path = Path(os.path.expandvars(model.id)).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise ConfigError(f"model.id: {model.id} holds no config.json: name a checkpoint")
