@@ -4,13 +4,13 @@ import os
 from contextlib import ExitStack
 from types import TracebackType
 
-from reproduce import agreement, ladder, vllm_contract
+from reproduce import agreement, ladder, privacy, vllm_contract
 from reproduce.engine import checkpoint, reference
 from reproduce.engine.agreement import ask
 from reproduce.engine.model_source import ModelSource
 from reproduce.engine.server import Server, ServerSpec, claim_port
 from reproduce.provenance import REPO
-from reproduce.rundir import RunDir, to_json
+from reproduce.rundir import RunDir, to_json, write_atomic
 from reproduce.schemas import Answers, LaunchFacts
 
 CACHE = REPO / ".cache"
@@ -67,7 +67,7 @@ class Launch:
             **vllm_contract.serve_env(profile, arm),
         }
         command = {"argv": ["vllm", *arguments], "env": env}
-        self.run.write_raw(self._name(arm, "command.json"), to_json(command))
+        self.run.write_raw(self._name(arm, "command.json"), privacy.scrub_bytes(to_json(command)))
         self.run.log_event("starting", arm=arm, launch=self.block.launch)
         return Server(
             ServerSpec(
@@ -111,4 +111,9 @@ class Launch:
         self.run.write_raw(name, facts.model_dump_json().encode() + b"\n")
 
     def _keep_logs(self) -> None:
-        self.run.add_raw(*(self._name(arm, "engine.log") for arm in self.servers))
+        """List the logs of servers that have ended, those of a killed run included."""
+        for path in sorted((self.run.root / "raw").rglob("*.log")):
+            name = path.relative_to(self.run.root).as_posix()
+            if name not in self.run.manifest.files:
+                write_atomic(path, privacy.scrub_bytes(path.read_bytes()))
+                self.run.add_raw(name)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from reproduce import analysis, disturbance, ladder, tables, vllm_contract
+from reproduce import analysis, disturbance, ladder, privacy, tables, vllm_contract
 from reproduce.engine import client, model_source
 from reproduce.engine.probe import Probe
 from reproduce.errors import DataError, EngineError
@@ -147,7 +147,11 @@ class _Session:
             if failed and record.valid:
                 reason = f"{ladder.WITH_PARTNER} {' and '.join(failed)}"
                 record = record.model_copy(update={"valid": False, "reasons": (reason,)})
-            self.run.save_repeat(record, each.output)
+            # What counts is kept to the byte; what failed may hold a traceback's paths.
+            kept = each.output
+            if kept is not None and not record.valid:
+                kept = privacy.scrub_bytes(kept)
+            self.run.save_repeat(record, kept)
             self._counted_now += record.valid
             self.run.log_event(
                 "repeat",
@@ -202,7 +206,7 @@ class _Session:
             order=self._order,
             attempt=self.run.attempts(slot) + 1,
             valid=not reasons,
-            reasons=tuple(reasons),
+            reasons=tuple(map(privacy.scrub, reasons)),
             result=None,
             result_sha256=None,
             started_at=started_at,
