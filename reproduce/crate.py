@@ -36,6 +36,8 @@ _WHAT: Final = {
     "report.pdf": "The report on paper",
     "raw/*/command.json": "How one server was started",
     "raw/*/facts.json": "What one server's log showed when it was ready",
+    "raw/reference/*": "The answers that the model should give",
+    "raw/*/agreement.json": "What one server answered to fixed questions",
     "raw/*/*.log": "What one server printed",
     "raw/*.record.json": "What is known of one repeat beside its result",
     "raw/*/rep-*.json": "The benchmark client's own output of one repeat",
