@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from reproduce import agreement, ladder, privacy, vllm_contract
-from reproduce.engine import checkpoint, reference
+from reproduce.engine import checkpoint, launcher, reference
 from reproduce.engine.agreement import ask
 from reproduce.engine.model_source import ModelSource
 from reproduce.engine.server import Server, ServerSpec, claim_port
@@ -60,16 +60,22 @@ class Launch:
         if asked is not None:
             asked += self.block.arms.index(arm)
         port = claim_port(profile.server.address, asked)
-        arguments = vllm_contract.serve_arguments(profile, arm, self.source.name, port)
+        arguments, *headless = (
+            vllm_contract.serve_arguments(profile, arm, self.source.name, port, rank)
+            for rank in launcher.ranks(profile)
+        )
         env = {
             **self.source.env,
             "VLLM_CACHE_ROOT": os.path.relpath(CACHE / "vllm", self.source.workdir),
             **vllm_contract.serve_env(profile, arm),
         }
-        command = {"argv": ["vllm", *arguments], "env": env}
+        command: dict[str, object] = {"argv": ["vllm", *arguments], "env": env}
+        if headless:
+            command["headless"] = [["vllm", *others] for others in headless]
         self.run.write_raw(self._name(arm, "command.json"), privacy.scrub_bytes(to_json(command)))
         self.run.log_event("starting", arm=arm, launch=self.block.launch)
-        return Server(
+        return launcher.start(
+            profile,
             ServerSpec(
                 arguments=arguments,
                 env=env,
@@ -80,7 +86,8 @@ class Launch:
                 model=self.source.name,
                 backend=profile.arms[arm].backend,
                 ready_timeout_s=profile.server.ready_timeout_s,
-            )
+                headless=headless,
+            ),
         )
 
     def _compute_reference(self) -> None:

@@ -64,7 +64,7 @@ def _measured(name: str, override: Sequence[str] | None) -> Profile:
 
 def _commands(profile: Profile) -> Iterator[str]:
     from reproduce.engine import model_source
-    from reproduce.measure import CACHE
+    from reproduce.launch import CACHE
 
     source = model_source.resolve(profile.model, CACHE)
     if profile.topology.nodes > 1:

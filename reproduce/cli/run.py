@@ -1,5 +1,6 @@
 """Commands that make, look at and rebuild runs."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,6 +58,10 @@ def run(
     else:
         chosen = profile_store.load(profile, profile_store.parse_overrides(override or ()))
         chosen = _without_compiler(chosen, checkup.require(chosen, runs))
+    if chosen.launcher == "slurm":
+        from reproduce.engine import slurm
+
+        slurm.enter(chosen, [sys.executable, "-m", "reproduce", *sys.argv[1:]])
 
     from reproduce import pipeline
     from reproduce.progress import Follower

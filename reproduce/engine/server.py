@@ -67,6 +67,7 @@ class ServerSpec:
         model: name that requests ask for.
         backend: what its log must prove it to be.
         ready_timeout_s: deadline from start to ready.
+        headless: arguments of an engine's further nodes, if it has any.
     """
 
     arguments: Sequence[str]
@@ -78,6 +79,7 @@ class ServerSpec:
     model: str
     backend: Backend
     ready_timeout_s: float
+    headless: Sequence[Sequence[str]] = ()
 
 
 class Server:
