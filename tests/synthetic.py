@@ -12,7 +12,7 @@ import numpy as np
 from reproduce.fusions import EXPECTED_FUSIONS
 from reproduce.profile import Profile, Rung
 from reproduce.rundir import RunDir
-from reproduce.schemas import RepeatRecord, ServerCounters, Slot
+from reproduce.schemas import Answer, Answers, Candidate, RepeatRecord, ServerCounters, Slot
 
 ARCHITECTURE = "DeepseekV3ForCausalLM"
 _BEGIN = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -75,6 +75,27 @@ def bench_result(
     return result
 
 
+def answers(noise: float = 0.0, *, prompts: int = 8, length: int = 64) -> Answers:
+    """Answers to the agreement check: the same tokens always, log-probabilities with noise.
+
+    The token chosen is 3 nats ahead of the next one; ``noise`` is an SD in nats.
+    """
+    dice = np.random.default_rng(1)
+    given = []
+    for prompt in range(prompts):
+        best = []
+        for position in range(length):
+            logprob = -0.5 + noise * dice.standard_normal()
+            best.append(
+                (
+                    Candidate(token=1000 + position, logprob=logprob),
+                    Candidate(token=2000 + position, logprob=logprob - 3),
+                )
+            )
+        given.append(Answer(prompt=(prompt, 7), best=tuple(best)))
+    return Answers(source="made up", answers=tuple(given))
+
+
 def make_run(
     root: Path,
     profile: Profile,
@@ -111,6 +132,7 @@ def make_run(
             argv = ["vllm", "serve", "tiny", "--model-impl", asked.serve.get("model-impl", "vllm")]
             write(directory / "command.json", json.dumps({"argv": argv, "env": {}}))
             write(directory / "engine.log", engine_log(asked.backend, version))
+            write(directory / "agreement.json", answers().model_dump_json())
         for rung in profile.ladder:
             for repeat in range(1, profile.repeats + 1):
                 for arm in profile.arms:

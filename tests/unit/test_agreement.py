@@ -1,32 +1,11 @@
 """Answers compared: what rounding explains, what it does not, and what is said about it."""
 
-import numpy as np
 import pytest
 
 from reproduce import agreement
 from reproduce.agreement import Decision
-from reproduce.schemas import Answer, Answers, Candidate
-
-RUNNER_UP = 3.0
-"""How far the chosen token is ahead of the next one in made-up answers, in nats."""
-
-
-def answers(noise=0.0, *, rng=None, source="made up", prompts=8, length=64):
-    """Answers whose log-probabilities carry Gaussian noise of the given SD."""
-    rng = rng or np.random.default_rng(1)
-    rows = []
-    for prompt in range(prompts):
-        best = []
-        for position in range(length):
-            chosen = -0.5 + noise * rng.standard_normal()
-            best.append(
-                (
-                    Candidate(token=1000 + position, logprob=chosen),
-                    Candidate(token=2000 + position, logprob=chosen - RUNNER_UP),
-                )
-            )
-        rows.append(Answer(prompt=(prompt, 7), best=tuple(best)))
-    return Answers(source=source, answers=tuple(rows))
+from reproduce.schemas import Candidate
+from tests.synthetic import answers
 
 
 def parted(given, prompt, position, gap):

@@ -13,6 +13,7 @@ from reproduce.errors import ReproduceError
 from reproduce.rundir import RunDir
 from reproduce.schemas import RepeatRecord, ServerCounters, Slot
 from reproduce.verdict import Label
+from tests.synthetic import answers
 from tests.unit.results import result
 
 LOGS = Path(__file__).parent / "data"
@@ -35,6 +36,7 @@ def run(tmp_path):
         (start / "engine.log").write_text((LOGS / f"cpu_{arm}.log").read_text())
         argv = ["vllm", "serve", "tiny", "--no-enable-prefix-caching", "--model-impl", impl]
         (start / "command.json").write_text(json.dumps({"argv": argv, "env": {}}))
+        (start / "agreement.json").write_text(answers().model_dump_json())
         random = np.random.default_rng(len(arm))
         for repeat in range(1, 11):
             slower = np.exp(0.003 * random.standard_normal()) * (1.005 if arm != "native" else 1)
