@@ -19,7 +19,7 @@ from reproduce.profile import Profile
 
 State = Literal["ok", "note", "fail"]
 
-_MEMORY_PER_SERVER_GIB = 3.0
+MEMORY_PER_SERVER_GIB = 3.0
 _DISK_GIB = 2.0
 
 
@@ -35,9 +35,13 @@ class Check:
 def examine(profile: Profile, runs: Path) -> list[Check]:
     """Look at everything the profile needs on this machine; starts nothing."""
     if profile.kind == "published":
-        return [_disk(runs)]
+        return [disk(runs)]
+    if profile.launcher == "slurm":
+        from reproduce import cluster_doctor  # noqa: PLC0415  it builds on this module
+
+        return [_engine(), _compiler(profile), *cluster_doctor.examine(profile, runs)]
     return [_engine(), _compiler(profile), _cores(), _memory(profile), _ports(profile),
-            _disk(runs), _model(profile)]  # fmt: skip
+            disk(runs), _model(profile)]  # fmt: skip
 
 
 def require(profile: Profile, runs: Path) -> list[Check]:
@@ -95,7 +99,7 @@ def _cores() -> Check:
 def _memory(profile: Profile) -> Check:
     servers = len(profile.arms) if profile.schedule == "resident" else 1
     cache = float(profile.server.env.get("VLLM_CPU_KVCACHE_SPACE", 0))
-    needed = servers * (_MEMORY_PER_SERVER_GIB + cache)
+    needed = servers * (MEMORY_PER_SERVER_GIB + cache)
     free = psutil.virtual_memory().available / 2**30
     text = f"{free:.1f} GiB available, about {needed:.0f} GiB needed for {servers} servers"
     if free < needed:
@@ -122,7 +126,8 @@ def _ports(profile: Profile) -> Check:
     return _from_error("ports", ask)
 
 
-def _disk(runs: Path) -> Check:
+def disk(runs: Path) -> Check:
+    """Whether runs can be written, and have room."""
     place = next(p for p in (runs, *runs.absolute().parents) if p.exists())
     free = shutil.disk_usage(place).free / 2**30
     if not os.access(place, os.W_OK):

@@ -51,7 +51,10 @@ def ask_slurm(*command: str, timeout_s: float = 30) -> str:
     except subprocess.TimeoutExpired as error:
         raise EngineError(f"{command[0]}: Slurm does not answer: ask its administrator") from error
     except subprocess.CalledProcessError as error:
-        raise EngineError(f"{' '.join(command[:3])}: {error.stderr.strip()[:200]}") from error
+        reason = (error.stderr.strip().splitlines() or [f"status {error.returncode}"])[-1][:200]
+        raise EngineError(
+            f"{reason}: check that Slurm runs here and that SLURM_CONF, if set, is its file"
+        ) from error
     return done.stdout
 
 
