@@ -27,7 +27,9 @@ _OVERHEAD: Final = "#d55e00"
 _CACHE: Final = "#009e73"
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
+    """One segment of a bar."""
+
     label: str
     size_gib: float
     colour: str
@@ -48,7 +50,7 @@ def budget_figure(cases: Sequence[BudgetCase], theme: Theme) -> Figure:
         axes = figure.subplots()
         for place, (case, rank) in enumerate(bars):
             _draw_bar(axes, place, case, rank, theme)
-        axes.set_yticks(range(len(bars)), [_bar_name(case, rank) for case, rank in bars])
+        axes.set_yticks(range(len(bars)), [bar_name(case, rank) for case, rank in bars])
         axes.invert_yaxis()
         axes.set_xlabel("GiB per GPU; the line is what the GPU has")
         most_gib = max(case.gpu.total_gib for case in cases)
@@ -66,18 +68,18 @@ def budget_figure(cases: Sequence[BudgetCase], theme: Theme) -> Figure:
 
 def budget_alt(cases: Sequence[BudgetCase]) -> str:
     """The figure in words."""
-    parts = [
+    sentences = [
         f"{case.topology.label} on {case.gpu.name}: "
         f"{max(rank.model_bytes for rank in case.budget.ranks) / GIB:.1f} GiB of model on the "
-        f"fullest GPU, {_requests(case)} full-length requests"
+        f"fullest GPU, {requests(case)} full-length requests"
         for case in cases
     ]
-    return "Memory of one GPU per pipeline stage, stacked. " + "; ".join(parts) + "."
+    return "Memory of one GPU per pipeline stage, stacked. " + "; ".join(sentences) + "."
 
 
 def _draw_bar(axes: Axes, place: int, case: BudgetCase, rank: RankMemory, theme: Theme) -> None:
     left = 0.0
-    for part in _parts(case, rank):
+    for part in parts(case, rank):
         axes.barh(
             place,
             part.size_gib,
@@ -94,7 +96,7 @@ def _draw_bar(axes: Axes, place: int, case: BudgetCase, rank: RankMemory, theme:
     total = case.gpu.total_gib
     axes.vlines(total, place - 0.42, place + 0.42, color=PALETTES[theme].text, linewidth=2)
     axes.annotate(
-        f"{_requests(case)} requests" + ("" if case.budget.fits else ":\ndoes not fit"),
+        f"{requests(case)} requests" + ("" if case.budget.fits else ":\ndoes not fit"),
         (total, place),
         textcoords="offset points",
         xytext=(6, 0),
@@ -103,29 +105,31 @@ def _draw_bar(axes: Axes, place: int, case: BudgetCase, rank: RankMemory, theme:
     )
 
 
-def _parts(case: BudgetCase, rank: RankMemory) -> list[_Part]:
+def parts(case: BudgetCase, rank: RankMemory) -> list[Part]:
     """Model, overhead, what may be either overhead or cache, cache, and what vLLM may not take."""
     kv, overhead = case.budget.kv_gib[rank.stage], case.gpu.overhead_gib
-    parts = [
-        _Part(name, sum(rank.group_bytes[group] for group in groups) / GIB, colour)
+    model = [
+        Part(name, sum(rank.group_bytes[group] for group in groups) / GIB, colour)
         for (name, groups), colour in zip(_SEGMENTS.items(), _COLOURS, strict=True)
     ]
     uncertain = max(0.0, kv.high) - max(0.0, kv.low)
     reserved = (1 - case.serving.gpu_memory_utilization) * case.gpu.total_gib
     return [
-        *parts,
-        _Part("overhead, at least", overhead.low, _OVERHEAD),
-        _Part("overhead or KV cache", uncertain, _OVERHEAD, "////", 0.55),
-        _Part("KV cache, at least", max(0.0, kv.low), _CACHE),
-        _Part("not vLLM's (1 − utilization)", reserved, "#999999", alpha=0.3),
+        *model,
+        Part("overhead, at least", overhead.low, _OVERHEAD),
+        Part("overhead or KV cache", uncertain, _OVERHEAD, "////", 0.55),
+        Part("KV cache, at least", max(0.0, kv.low), _CACHE),
+        Part("not vLLM's (1 − utilization)", reserved, "#999999", alpha=0.3),
     ]
 
 
-def _bar_name(case: BudgetCase, rank: RankMemory) -> str:
+def bar_name(case: BudgetCase, rank: RankMemory) -> str:
+    """Which GPU of which layout a bar is, on two lines."""
     stage = f", stage {rank.stage}" if case.topology.pp > 1 else ""
     return f"{case.gpu.name}\n{case.topology.label}{stage}"
 
 
-def _requests(case: BudgetCase) -> str:
+def requests(case: BudgetCase) -> str:
+    """Full-length requests that the cache holds, at least and at most."""
     low, high = case.budget.at_least.max_concurrency, case.budget.at_most.max_concurrency
     return f"{low:.2f}–{high:.2f}"

@@ -1,0 +1,32 @@
+"""The evidence viewer: both logs' facts, and what was expected against what was found."""
+
+from pathlib import Path
+
+import ipywidgets
+
+from reproduce.explore import explorer, known_runs, opened, remembered
+from reproduce.notebook import RUNS, evidence
+
+
+def evidence_viewer(runs: Path = RUNS) -> ipywidgets.Widget:
+    """Run and subject → what the engines' logs show."""
+    known, note = known_runs(runs)
+    controls = {
+        "root": ipywidgets.Dropdown(options=known, description="run"),
+        "subject": ipywidgets.ToggleButtons(options=list(_SUBJECTS), description="show"),
+    }
+    return explorer(controls, lambda root, subject: shown(root, subject), note)
+
+
+@remembered
+def shown(root: Path, subject: str) -> str:
+    """One subject of one run as HTML."""
+    return _SUBJECTS[subject](opened(root)).html
+
+
+_SUBJECTS = {
+    "both logs": evidence.engines,
+    "expected against found": evidence.fusions,
+    "is it a test of the claim?": evidence.scope,
+    "commands": evidence.commands,
+}
