@@ -36,12 +36,14 @@ def examine(profile: Profile, runs: Path) -> list[Check]:
     """Look at everything the profile needs on this machine; starts nothing."""
     if profile.kind == "published":
         return [disk(runs)]
-    if profile.launcher == "slurm":
-        from reproduce import cluster_doctor  # noqa: PLC0415  it builds on this module
+    from reproduce import cluster_doctor  # noqa: PLC0415  it builds on this module
 
+    if profile.launcher == "slurm":
         return [_engine(), _compiler(profile), *cluster_doctor.examine(profile, runs)]
-    return [_engine(), _compiler(profile), _cores(), _memory(profile), _ports(profile),
-            disk(runs), _model(profile)]  # fmt: skip
+    on_gpus = profile.topology.gpu is not None
+    memory = cluster_doctor.budget(profile) if on_gpus else _memory(profile)
+    return [_engine(), _compiler(profile), _cores(), memory, _ports(profile), disk(runs),
+            _model(profile)]  # fmt: skip
 
 
 def require(profile: Profile, runs: Path) -> list[Check]:
