@@ -127,12 +127,23 @@ def doctor(
         raise typer.Exit(1)
 
 
-def report(run: Annotated[Path, typer.Argument(help="A run directory.")]) -> None:
+def report(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    pdf: Annotated[
+        bool, typer.Option("--pdf", help="Print the report to report.pdf as well, with Chromium.")
+    ] = False,
+) -> None:
     """Rebuild tables, figures and report from a run's raw files; nothing is measured."""
+    from reproduce import pdf as printer
     from reproduce import pipeline
     from reproduce.progress import Follower
 
     directory = RunDir.open(run)
+    if pdf:
+        printer.browser()
     with Follower(directory, Console()) as follower:
         path = pipeline.execute(directory, follower.say, measuring=False)
     typer.echo(_shown(path))
+    if pdf:
+        typer.echo(_shown(printer.render(path)))
+        pipeline.describe(directory)
