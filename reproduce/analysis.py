@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from reproduce import agreement, ladder, tables, vllm_contract
+from reproduce import agreement, metrics, vllm_contract
 from reproduce.agreement import Agreement, Decision
 from reproduce.errors import DataError
 from reproduce.evidence import Scope, parse_log, scope_of_claim, scope_of_yardstick
@@ -44,11 +44,14 @@ def measurements(run: RunDir) -> pd.DataFrame:
             "reasons": "; ".join(record.reasons),
         }
         if record.probes is not None:
-            row |= {key: getattr(record.probes, key) for key in tables.PROBE_COLUMNS}
+            row |= {key: getattr(record.probes, key) for key in metrics.PROBE_COLUMNS}
         rows.append(row)
     rows += _printed_rows(run, known={(row["arm"], row["rung"]) for row in rows})
     facts = ["arm", "launch", "start", "rung", "repeat", "order", "valid", "disturbed", "reasons"]
-    numbers = [*tables.PROBE_COLUMNS, *(c for key in tables.METRICS for c in (key, f"{key}_half"))]
+    numbers = [
+        *metrics.PROBE_COLUMNS,
+        *(c for key in metrics.METRICS for c in (key, f"{key}_half")),
+    ]
     frame = pd.DataFrame(rows, columns=[*facts, "source", *numbers])
     return frame.astype({"valid": bool, "disturbed": bool, **dict.fromkeys(numbers, float)})
 
@@ -61,7 +64,7 @@ def _row(
         "arm": arm, "launch": launch, "start": 1, "rung": rung, "repeat": repeat, "order": order,
         "valid": True, "disturbed": False, "reasons": "", "source": source,
     }  # fmt: skip
-    for key in tables.METRICS:
+    for key in metrics.METRICS:
         value = getattr(result, key)
         row[key] = math.nan if value is None else value
         row[f"{key}_half"] = math.nan if value is None else half
@@ -77,7 +80,7 @@ def _bare_results(run: RunDir) -> list[tuple[str, int, str, RungResult, str]]:
         if path.with_name(f"{path.stem}.record.json").is_file():
             continue
         rung, launch, arm = path.parent.name, path.parents[1].name, path.parents[2].name
-        planned = ladder.rung_named(run.profile, rung)
+        planned = run.profile.rung(rung)
         data = read_json(path)
         result = vllm_contract.parse_result(data, str(path))
         if reasons := vllm_contract.invalid_reasons(data, result, planned):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from reproduce import tables
+from reproduce import metrics, tables
 from reproduce.claims import Answer, Claim, Standing
 from reproduce.confounders import REMOTE_CODE, UNDER_TEST, Conditions, differing
 from reproduce.equivalence import LADDER, Comparison, Decision, Effect
@@ -254,7 +254,7 @@ class RunTests:
                 Decision.INCONCLUSIVE: Standing.INCONCLUSIVE,
             }[effect.decision]
             return Answer(standing, _percent(effect), self._in_form())
-        better = tables.METRICS[metric].higher_is_better
+        better = metrics.METRICS[metric].higher_is_better
         margin = claim.margin or self._profile.margin
         worse = effect.high < 1 - margin if better else effect.low > 1 + margin
         standing = Standing.CONTRADICTED if worse else Standing.INCONCLUSIVE

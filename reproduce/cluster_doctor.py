@@ -129,7 +129,7 @@ def estimates_s(profile: Profile, runs: Path) -> list[float] | None:
         rate = rates.get((slot.arm, slot.rung))
         if rate is None:
             return None
-        rung = ladder.rung_named(profile, slot.rung)
+        rung = profile.rung(slot.rung)
         seconds.append(rung.prompts * (rung.input_tokens + rung.output_tokens) / rate)
     return seconds
 

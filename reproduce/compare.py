@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from reproduce import confounders, tables, verdict, vllm_contract
+from reproduce import confounders, metrics, tables, verdict, vllm_contract
 from reproduce.audit import Finding, Outcome, audit
 from reproduce.confounders import Conditions, Confounder
 from reproduce.equivalence import Comparison
@@ -78,7 +78,7 @@ class Compared:
         """Metrics that both arms' files have on some workload."""
         return [
             key
-            for key in tables.METRICS
+            for key in metrics.METRICS
             if not tables.pairs(self.measurements, self.profile, key).empty
         ]
 
@@ -277,11 +277,11 @@ def _measurements(groups: Sequence[Sequence[Read]], rungs: Sequence[Rung]) -> pd
                         "valid": not reasons,
                         "reasons": "; ".join(reasons),
                         "source": read.where,
-                        **{key: getattr(read.result, key) for key in tables.METRICS},
-                        **{f"{key}_half": 0.0 for key in tables.METRICS},
+                        **{key: getattr(read.result, key) for key in metrics.METRICS},
+                        **{f"{key}_half": 0.0 for key in metrics.METRICS},
                     }
                 )
-    columns = [name for key in tables.METRICS for name in (key, f"{key}_half")]
+    columns = [name for key in metrics.METRICS for name in (key, f"{key}_half")]
     return pd.DataFrame(rows).astype({"valid": bool, **dict.fromkeys(columns, float)})
 
 

@@ -17,7 +17,7 @@ from reproduce.schemas import EngineFacts, LaunchFacts, Manifest
 if TYPE_CHECKING:
     # Named in signatures only; importing them would cost every notebook a second.
     from reproduce.figures import Theme
-    from reproduce.tables import Metric
+    from reproduce.metrics import Metric
     from reproduce.verdict import Verdict
 
 _MISSING = "–"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from reproduce.profile import Profile, Rung
+from reproduce.profile import Profile
 from reproduce.schemas import RepeatRecord, Slot
 from reproduce.stopping import Action, Precision, Step, next_step
 
@@ -168,8 +168,3 @@ def _step(profile: Profile, pairs: pd.DataFrame, launch: int, *, running: bool) 
         baseline=profile.baseline,
         candidate=profile.candidate,
     )
-
-
-def rung_named(profile: Profile, name: str) -> Rung:
-    """The profile's rung of that name."""
-    return next(rung for rung in profile.ladder if rung.name == name)

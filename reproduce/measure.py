@@ -181,7 +181,7 @@ class _Session:
 
     def _measure_slice(self, launch: Launch, bench: client.Client, slot: Slot) -> _Slice:
         server = launch.servers[slot.arm]
-        rung = ladder.rung_named(self.profile, slot.rung)
+        rung = self.profile.rung(slot.rung)
         with tempfile.TemporaryDirectory(prefix="rung-") as scratch:
             output = Path(scratch) / "result.json"
             arguments = vllm_contract.bench_arguments(

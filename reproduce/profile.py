@@ -195,6 +195,10 @@ class Profile(Strict):
         default=None, description="Run directory that a published profile replays."
     )
 
+    def rung(self, name: str) -> Rung:
+        """The rung of that name."""
+        return next(rung for rung in self.ladder if rung.name == name)
+
     @model_validator(mode="after")
     def _consistent(self) -> "Profile":
         names = [rung.name for rung in self.ladder]

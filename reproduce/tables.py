@@ -2,59 +2,20 @@
 
 A *measurements* frame has one row per attempt and these columns: arm, launch, start, rung, repeat,
 order, valid, disturbed, reasons, source (raw file), the probe's times around the slice
-(:data:`PROBE_COLUMNS`, NaN without a probe), one column per metric of :data:`METRICS`, and per
-metric the half-width of its rounding (``<metric>_half``; 0 for a value that was not rounded, NaN
-where there is none).
+(:data:`~reproduce.metrics.PROBE_COLUMNS`, NaN without a probe), one column per metric of
+:data:`~reproduce.metrics.METRICS`, and per metric the half-width of its rounding
+(``<metric>_half``; 0 for a value that was not rounded, NaN where there is none).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from reproduce import ladder
 from reproduce.equivalence import Comparison, Effect, compare
+from reproduce.metrics import METRICS
 from reproduce.profile import Profile, Rung
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One thing measured per rung.
-
-    Attributes:
-        key: column of the measurements frame, unit last.
-        label: how tables and figures call it.
-        unit: of the values.
-        digits: decimals shown.
-        higher_is_better: True for throughputs.
-    """
-
-    key: str
-    label: str
-    unit: str
-    digits: int
-    higher_is_better: bool
-
-
-METRICS: Final = MappingProxyType(
-    {
-        m.key: m
-        for m in (
-            Metric("total_tok_s", "Total token throughput", "tok/s", 0, True),
-            Metric("output_tok_s", "Output token throughput", "tok/s", 0, True),
-            Metric("ttft_ms", "Mean TTFT", "ms", 1, False),
-            Metric("tpot_ms", "Mean TPOT", "ms", 2, False),
-            Metric("itl_ms", "Mean ITL", "ms", 2, False),
-            Metric("e2el_ms", "Mean E2EL", "ms", 0, False),
-        )
-    }
-)
-
-
-PROBE_COLUMNS: Final = ("before_ms", "after_ms", "quiet_ms")
 
 
 def workload(rung: Rung) -> str:

@@ -43,7 +43,7 @@ def diff(
 
 
 def _snapshot(run: RunDir) -> "Snapshot":
-    from reproduce import analysis, judgement, tables
+    from reproduce import analysis, judgement, metrics, tables
     from reproduce.drift import Snapshot
 
     frame = analysis.measurements(run)
@@ -62,7 +62,7 @@ def _snapshot(run: RunDir) -> "Snapshot":
         },
         tables={
             metric.label: tables.ladder_table(frame, run.profile, key)
-            for key, metric in tables.METRICS.items()
+            for key, metric in metrics.METRICS.items()
         },
     )
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from reproduce import audit as auditor
 from reproduce import compare as comparing
-from reproduce import display_claims, judgement, tables
+from reproduce import display_claims, judgement, metrics, tables
 from reproduce.audit import Finding, Outcome
 from reproduce.display import number
 from reproduce.result_files import read_results
@@ -113,7 +113,7 @@ def compare(
 
 
 def _metric_table(found: comparing.Compared, key: str) -> Table:
-    metric = tables.METRICS[key]
+    metric = metrics.METRICS[key]
     table = Table(box=None, pad_edge=False, title=f"{metric.label} ({metric.unit})")
     table.add_column("workload", overflow="fold")
     for heading in ("native", "transformers", "% of native", "95 % interval", "pairs"):

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from reproduce import display, tables
+from reproduce import display, metrics, tables
 from reproduce.explore import explorer, known_runs, ladder_table, measurements, opened
 from reproduce.explore.drawing import BASELINE, CANDIDATE, Line, dot_plot
 from reproduce.notebook import RUNS
@@ -28,7 +28,7 @@ def ladder_explorer(runs: Path = RUNS) -> ipywidgets.Widget:
     first = next(iter(known.values()))
     chosen = ipywidgets.SelectMultiple(options=known, value=(first,), rows=3, description="runs")
     metric = ipywidgets.Dropdown(
-        options=[(m.label, key) for key, m in tables.METRICS.items()], description="metric"
+        options=[(m.label, key) for key, m in metrics.METRICS.items()], description="metric"
     )
     rung = ipywidgets.ToggleButtons(options=_rungs((first,)), description="workload")
 
@@ -65,7 +65,7 @@ def ratios(*, roots: tuple[Path, ...], metric: str, rung: str) -> str:
     profile = opened(found[0][0]).profile
     margin = 100 * profile.margin
     return Markup("<p><b>{}</b></p><ul>{}</ul>{}{}").format(
-        tables.METRICS[metric].label,
+        metrics.METRICS[metric].label,
         told,
         dot_plot(
             lines,
@@ -92,7 +92,7 @@ def _line(root: Path, row: Mapping[Any, Any], metric: str) -> Line:
 
 
 def _sentence(row: Mapping[Any, Any], profile: Profile, metric: str) -> str:
-    about = tables.METRICS[metric]
+    about = metrics.METRICS[metric]
     speeds = " and ".join(
         f"{arm} {display.number(row[arm], about.digits, f' {about.unit}')}"
         for arm in (profile.baseline, profile.candidate)

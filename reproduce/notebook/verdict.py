@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from reproduce import analysis, display, figures, judgement, tables
+from reproduce import analysis, display, figures, judgement, metrics, tables
 from reproduce.notebook import View
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir, write_atomic
@@ -25,7 +25,7 @@ def article_table(run: RunDir) -> View:
 def metric_table(run: RunDir, metric: str) -> View:
     """One metric over the ladder: both arms, ratio, interval, spread."""
     table = tables.ladder_table(analysis.measurements(run), run.profile, metric)
-    return View(display.ladder_table(table, tables.METRICS[metric], run.profile))
+    return View(display.ladder_table(table, metrics.METRICS[metric], run.profile))
 
 
 def ladder_figure(run: RunDir) -> View:
@@ -55,7 +55,7 @@ def write_derived(run: RunDir) -> list[Path]:
     frames: Mapping[str, pd.DataFrame] = {
         "measurements": frame,
         "article": tables.article_table(frame, run.profile),
-        **{f"ladder_{m}": tables.ladder_table(frame, run.profile, m) for m in tables.METRICS},
+        **{f"ladder_{m}": tables.ladder_table(frame, run.profile, m) for m in metrics.METRICS},
     }
     for name, table in frames.items():
         files[folder / f"{name}.csv"] = table.to_csv(index=False, lineterminator="\n").encode()

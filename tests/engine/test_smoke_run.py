@@ -26,7 +26,7 @@ def test_the_results_are_the_clients_own(smoke: RunDir) -> None:
         data = json.loads(
             smoke.repeat_stem(slot).with_name(f"rep-{slot.repeat:02d}.json").read_text()
         )
-        rung = ladder.rung_named(smoke.profile, slot.rung)
+        rung = smoke.profile.rung(slot.rung)
         assert data["endpoint_type"] == "openai"
         assert data["completed"] == data["num_prompts"] == rung.prompts
         assert data["output_lens"] == [rung.output_tokens] * rung.prompts
@@ -37,7 +37,7 @@ def test_the_results_are_the_clients_own(smoke: RunDir) -> None:
 def test_the_records_say_how_and_how_long(smoke: RunDir) -> None:
     for record in smoke.records():
         assert record.argv[:3] == ("vllm", "bench", "serve")
-        assert record.warmups >= ladder.rung_named(smoke.profile, record.slot.rung).in_flight
+        assert record.warmups >= smoke.profile.rung(record.slot.rung).in_flight
         assert record.before is not None
         assert record.before.running == record.before.waiting == 0
         assert record.after is not None

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reproduce import confounders, profile_store, tables, verdict
+from reproduce import confounders, metrics, profile_store, tables, verdict
 from reproduce.confounders import Command, Conditions, Severity
 from reproduce.evidence import Scope
 from reproduce.fusions import EXPECTED_FUSIONS
@@ -31,7 +31,7 @@ def measured(ratio=lambda repeat: 1.0, seed=1, noise=0.01):
             for arm in ARMS:
                 row = {"arm": arm, "launch": 1, "rung": rung.name, "repeat": repeat,
                        "order": len(rows), "valid": True, "reasons": "", "source": "x"}  # fmt: skip
-                row |= dict.fromkeys(tables.METRICS, math.nan)
+                row |= dict.fromkeys(metrics.METRICS, math.nan)
                 speed = 100 * (ratio(repeat) if arm == "transformers" else 1)
                 row["total_tok_s"] = speed * math.exp(noise * random.standard_normal())
                 rows.append(row)

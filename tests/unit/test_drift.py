@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reproduce import analysis, profile_store, tables
+from reproduce import analysis, metrics, profile_store, tables
 from reproduce.drift import Drift, Snapshot, drift
 from reproduce.errors import IncomparableError
 from reproduce.profile import Profile
@@ -17,7 +17,7 @@ CPU = profile_store.load("cpu")
 SLOWER = {"transformers": 0.90}
 
 
-METRICS = tables.METRICS.values()
+METRICS = metrics.METRICS.values()
 
 
 def snapshot(run: RunDir, **verdicts: str) -> Snapshot:

@@ -9,7 +9,7 @@ from typing import Any
 import ipywidgets
 import pytest
 
-from reproduce import analysis, explore, profile_store, tables
+from reproduce import analysis, explore, metrics, profile_store, tables
 from reproduce.explore import evidence, ladder, planner
 from reproduce.rundir import RunDir
 from tests.conftest import PUBLISHED
@@ -83,7 +83,7 @@ def test_a_ratio_has_its_interval_and_every_single_request(one_run: RunDir) -> N
     assert requests == 2 * 3 * 24
 
 
-@pytest.mark.parametrize("metric", tables.METRICS)
+@pytest.mark.parametrize("metric", metrics.METRICS)
 def test_every_metric_has_single_requests_in_milliseconds(one_run: RunDir, metric: str) -> None:
     shown = ladder.ratios(roots=(one_run.root,), metric=metric, rung="c1")
     told = re.findall(r"median ([\d.,]+)", shown.split("</svg>")[1])

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from reproduce import analysis, profile_store, tables
+from reproduce import analysis, metrics, profile_store, tables
 from reproduce.rundir import RunDir
 
 CPU = profile_store.load("cpu")
@@ -17,7 +17,7 @@ def frame(values: dict[tuple[str, str, int], float], **more: float) -> pd.DataFr
     for order, ((arm, rung, repeat), value) in enumerate(values.items()):
         row = {"arm": arm, "launch": 1, "rung": rung, "repeat": repeat, "order": order,
                "valid": not math.isnan(value), "reasons": "", "source": "x"}  # fmt: skip
-        for key in tables.METRICS:
+        for key in metrics.METRICS:
             row[key] = row[f"{key}_half"] = math.nan
         row["total_tok_s"], row["total_tok_s_half"] = value, 0.0
         rows.append({**row, **more})
