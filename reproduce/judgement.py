@@ -6,7 +6,7 @@ import pandas as pd
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from reproduce import analysis, catalog, claims, confounders, ladder, tables, verdict
+from reproduce import analysis, catalog, claims, confounders, tables, verdict
 from reproduce.audit import Finding, Outcome, audit
 from reproduce.claim_checks import Article, Checks
 from reproduce.claim_memory import MemoryTests
@@ -31,7 +31,7 @@ def audited(run: RunDir) -> list[tuple[str, Finding]]:
     for rung_name, source in sources.itertuples(index=False):
         if not source.startswith("raw/") or source == "raw/table.json":
             continue
-        rung = ladder.rung_named(run.profile, rung_name)
+        rung = run.profile.rung(rung_name)
         findings = audit(
             read_json(run.root / source), input_len=rung.input_tokens, output_len=rung.output_tokens
         )
@@ -68,9 +68,14 @@ def _commands(run: RunDir) -> list[Command]:
     return found
 
 
-def verdict_of(run: RunDir) -> verdict.Verdict:
-    """The verdict on speed, withheld where something else may explain the result."""
-    facts = conditions(run)
+def verdict_of(run: RunDir, known: Conditions | None = None) -> verdict.Verdict:
+    """The verdict on speed, withheld where something else may explain the result.
+
+    Args:
+        run: what is judged.
+        known: its conditions, where the caller has them already; finding them takes seconds.
+    """
+    facts = known or conditions(run)
     return verdict.judge(
         run.profile,
         tables.comparison(facts.measurements, run.profile, "total_tok_s"),
@@ -163,9 +168,9 @@ def _figures() -> dict[str, str]:
     return {figure.id: str(figure.value) for figure in catalog.load_published_figures()}
 
 
-def judged_claims(run: RunDir) -> list[Judged]:
-    """Every claim of the article, judged on this run."""
-    article, facts = load_article(), conditions(run)
+def judged_claims(run: RunDir, known: Conditions | None = None) -> list[Judged]:
+    """Every claim of the article, judged on this run; see :func:`verdict_of`."""
+    article, facts = load_article(), known or conditions(run)
     config = catalog.load_config(_MODEL)
     on_run = RunTests(
         conditions=facts,
