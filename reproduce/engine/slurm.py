@@ -100,8 +100,8 @@ class Allocation:
 
 def allocation_options(profile: Profile) -> list[str]:
     """What salloc and sbatch are asked for: whole nodes, one task on each."""
-    options = [f"--nodes={profile.topology.nodes}", "--ntasks-per-node=1", "--exclusive"]
-    options += _gpus(profile)
+    nodes = f"--nodes={profile.topology.nodes}"
+    options = [nodes, "--ntasks-per-node=1", "--exclusive", "--mem=0", *_gpus(profile)]
     if profile.slurm.hours is not None:
         options.append(f"--time={math.ceil(60 * profile.slurm.hours)}")
     return options
@@ -195,7 +195,7 @@ class SlurmServer(Server):
             )
 
     def _running(self) -> list[str]:
-        rows = ask_slurm("squeue", "--noheader", "--steps", "--format=%i %j").split("\n")
+        rows = ask_slurm("squeue", "--noheader", "--me", "--steps", "--format=%i %j").split("\n")
         pairs = [row.split(maxsplit=1) for row in rows if row.strip()]
         return [step for step, *name in pairs if name == [self._steps]]
 

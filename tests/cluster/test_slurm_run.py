@@ -25,7 +25,7 @@ class Cancelled:
         answer = slurm("sbatch", f"--output={runs}/job.log", str(script), "--profile",
                        "cpu-slurm", "--runs", str(runs))  # fmt: skip
         self.job = answer.split()[-1]
-        wait_for(lambda: len(self.repeats(runs)) >= 2, 300, f"no repeats: {runs}/job.log")
+        wait_for(lambda: len(self.repeats(runs)) >= 2, 600, f"no repeats: {runs}/job.log")
         self.alive_before = len(of_job(self.job))
         slurm("scancel", self.job)
         wait_for(lambda: not of_job(self.job), CANCEL_LIMIT_S, "the engine outlived its job")

@@ -108,7 +108,14 @@ def test_a_job_script_asks_for_the_profiles_nodes() -> None:
     done = command_line("slurm-script", "--profile", "h100-2x8", "-p", "slurm.hours=12")
     lines = done.stdout.splitlines()
     assert lines[0] == "#!/usr/bin/env bash"
-    for option in ("nodes=2", "ntasks-per-node=1", "gpus-per-node=8", "time=720", "exclusive"):
+    for option in (
+        "nodes=2",
+        "ntasks-per-node=1",
+        "gpus-per-node=8",
+        "time=720",
+        "exclusive",
+        "mem=0",
+    ):
         assert f"#SBATCH --{option}" in lines
     assert any("--profile h100-2x8 -p slurm.hours=12" in line for line in lines)
     assert lines[-1].startswith("exec ")
