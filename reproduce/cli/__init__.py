@@ -10,6 +10,7 @@ import typer
 import typer.exceptions
 
 from reproduce.cli import archive as archive_commands
+from reproduce.cli import article as article_commands
 from reproduce.cli import commands as plan_commands
 from reproduce.cli import memory as memory_commands
 from reproduce.cli import run as run_commands
@@ -27,6 +28,7 @@ memory_commands.register(app)
 plan_commands.register(app)
 verdict_commands.register(app)
 archive_commands.register(app)
+article_commands.register(app)
 
 _INTERRUPTED = 130
 

@@ -1,0 +1,1 @@
+"""The article: data → bound values → article.md, its figures and the list of its numbers."""
