@@ -72,7 +72,7 @@ def test_every_honest_arm_answers_as_the_model_should(ablation: RunDir) -> None:
 
 
 def test_a_healthy_arm_with_a_wrong_kernel_is_caught(ablation: RunDir) -> None:
-    checks = [c for c in analysis.agreements(ablation) if c.first == WRONG or c.second == WRONG]
+    checks = [c for c in analysis.agreements(ablation) if WRONG in (c.first, c.second)]
     assert [c.found.decision for c in checks] == [Decision.DISAGREE] * 2
     assert all(c.found.usual > 2 * agreement.USUAL_LIMIT for c in checks if c.found.usual)
     assert all(c.found.equal > 0 for c in checks)  # Comparing tokens alone would show little.
@@ -101,9 +101,8 @@ def test_arms_that_are_wrong_alike_are_caught(tmp_path: Path) -> None:
     run = prepared(tmp_path, "extends: cpu-tp2-ep\nname: expert-parallel\n")
     try:
         measure(run)
-    except EngineError as error:
-        assert "server" in str(error)
-        assert not run.records()
+    except EngineError:
+        assert run.records() == []
         return
     found = {(c.first, c.second): c.found.decision for c in analysis.agreements(run)}
     assert found["native", analysis.REFERENCE] is Decision.DISAGREE
