@@ -192,6 +192,30 @@ def agreements(run: RunDir) -> list[Check]:
     return checks
 
 
+def agreement_table(run: RunDir) -> pd.DataFrame:
+    """:func:`agreements` as a frame, one row per comparison; what is not known is NaN.
+
+    Columns: launch, first, second, answers (the decision), equal (prompts with the same answer),
+    prompts, positions (with equal context), usual and largest (difference of log-probabilities,
+    in nats, that nine in ten positions stay below, and the largest).
+    """
+    rows = [
+        {
+            "launch": check.launch,
+            "first": check.first,
+            "second": check.second,
+            "answers": check.found.decision.value,
+            "equal": check.found.equal,
+            "prompts": check.found.prompts,
+            "positions": check.found.positions,
+            "usual": check.found.usual,
+            "largest": check.found.largest,
+        }
+        for check in agreements(run)
+    ]
+    return pd.DataFrame(rows).astype({"usual": float, "largest": float})
+
+
 def scope(run: RunDir) -> Scope:
     """Whether the run tests the claim: the right engines, and the same answers from both.
 

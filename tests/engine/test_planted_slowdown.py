@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import requests
 
-from reproduce import analysis, launch, profile_store, tables
+from reproduce import analysis, launch, metrics, profile_store, tables
 from reproduce.engine.server import Server, free_port
 from reproduce.equivalence import Comparison, Decision
 from reproduce.measure import measure
@@ -121,7 +121,7 @@ def test_every_attempt_is_on_file_with_its_probe(
     planted: RunDir, measurements: pd.DataFrame
 ) -> None:
     assert len(measurements) == len(planted.records())
-    assert measurements[list(tables.PROBE_COLUMNS)].notna().all(axis=None)
+    assert measurements[list(metrics.PROBE_COLUMNS)].notna().all(axis=None)
     attempts = tables.attempts_table(measurements, planted.profile)
     total = attempts.set_index("rung").loc["all"]
     assert total["measured"] == total[["counted", "disturbed", "failed", "with_partner"]].sum()
