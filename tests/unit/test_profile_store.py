@@ -34,6 +34,14 @@ def test_a_profile_extends_another() -> None:
     assert smoke.ladder != cpu.ladder
 
 
+@pytest.mark.parametrize("name", ["aa", "ablation"])
+def test_yardstick_and_ablation_climb_the_same_ladder(name: str) -> None:
+    other, cpu = profile_store.load(name), profile_store.load("cpu")
+    assert other.ladder == cpu.ladder
+    assert other.server == cpu.server
+    assert other.arms["native"] == cpu.arms["native"]
+
+
 def test_overrides_reach_nested_keys_and_leave_the_rest() -> None:
     profile = profile_store.load(
         "cpu", {"repeats": 5, "arms.transformers.env.VLLM_MLA_DISABLE": 1, "server.port": 8241}
