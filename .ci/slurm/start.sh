@@ -5,6 +5,13 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
 stop() {
+  # A step whose controller has gone would wait for it for ever.
+  export SLURM_CONF=$1/slurm.conf
+  timeout 10 scancel --partition=ci 2>/dev/null || true
+  for _ in $(seq 100); do
+    [ -z "$(timeout 10 squeue -h 2>/dev/null)" ] && break
+    sleep 0.2
+  done
   for name in slurmd-n1 slurmd-n2 slurmctld munged; do
     [ -f "$1/$name.pid" ] && kill "$(cat "$1/$name.pid")" 2>/dev/null || true
   done

@@ -96,4 +96,4 @@ def test_scancel_ends_all(engine: Engine) -> None:
 
 def test_each_node_has_its_log(engine: Engine) -> None:
     for name in ("engine.log", "engine.node-1.log"):
-        assert (engine.directory / name).read_text() == "started\n"
+        assert (engine.directory / name).read_text().endswith("started\n")
