@@ -17,6 +17,8 @@ from reproduce.schemas import EngineFacts, LaunchFacts, Manifest
 if TYPE_CHECKING:
     # Named in signatures only; importing them would cost every notebook a second.
     from reproduce.figures import Theme
+    from reproduce.ladder_values import Cell
+    from reproduce.lineage import Bound
     from reproduce.metrics import Metric
     from reproduce.verdict import Verdict
 
@@ -58,7 +60,8 @@ def table(frame: pd.DataFrame, caption: str) -> str:
 
 
 def _numeric(column: pd.Series) -> bool:
-    texts = [str(v) for v in column if str(v) != _MISSING]
+    shown = [v.striptags() if isinstance(v, Markup) else str(v) for v in column]
+    texts = [text for text in shown if text != _MISSING]
     return bool(texts) and all(t[:1].isdigit() or t[:1] in "-+±" for t in texts)
 
 
@@ -87,29 +90,51 @@ def article_table(frame: pd.DataFrame, profile: Profile) -> str:
     return table(shown, caption="Total token throughput (input and output) and TPOT, both arms")
 
 
-def ladder_table(frame: pd.DataFrame, metric: "Metric", profile: Profile) -> str:
-    """One metric; see :func:`reproduce.tables.ladder_table`."""
+def ladder_table(
+    workloads: Sequence[str], rows: "Sequence[Mapping[str, Cell]]", metric: "Metric",
+    profile: Profile,
+) -> str:  # fmt: skip
+    """One metric; see :func:`reproduce.ladder_values.ladder_row`."""
     base, tried = profile.baseline, profile.candidate
-    columns: dict[str, Any] = {
-        "workload": frame["workload"],
-        f"{base} ({metric.unit})": [number(v, metric.digits) for v in frame[base]],
-        f"{tried} ({metric.unit})": [number(v, metric.digits) for v in frame[tried]],
-        f"% of {base}": [number(v, 1) for v in frame["percent"]],
-        "95 % interval": _ranges(frame["low"], frame["high"]),
-        "single pairs": _ranges(frame["least"], frame["most"]),
-        "pairs": [number(v, 0) for v in frame["pairs"]],
+    columns = {
+        "base": f"{base} ({metric.unit})",
+        "tried": f"{tried} ({metric.unit})",
+        "percent": f"% of {base}",
+        "interval": "95 % interval",
+        "spread": "single pairs",
+        "pairs": "pairs",
+        "rounding": "left open by rounding",
     }
-    if frame["rounded_low"].notna().any():
-        columns["left open by rounding"] = _ranges(frame["rounded_low"], frame["rounded_high"])
+    if all(row["rounding"] == _MISSING for row in rows):
+        del columns["rounding"]
+    shown = {"workload": list(workloads)}
+    shown |= {name: [traced(row[key]) for row in rows] for key, name in columns.items()}
     caption = f"{metric.label}: medians of the repeats, and {tried} in percent of {base}"
-    return table(pd.DataFrame(columns), caption=caption)
+    return table(pd.DataFrame(shown), caption=caption)
 
 
-def _ranges(low: pd.Series, high: pd.Series) -> list[str]:
-    return [
-        _MISSING if pd.isna(a) or pd.isna(b) or a == b else f"{a:.1f} to {b:.1f}"
-        for a, b in zip(low, high, strict=True)
-    ]
+def traced(cell: "Cell") -> str:
+    """A number that says where it comes from, under the pointer and under the keyboard."""
+    if isinstance(cell, str):
+        return cell
+    return Markup('<span class="bound" tabindex="0" title="{}">{}</span>').format(
+        cell.origin, cell.printed
+    )
+
+
+def lineage(bounds: "Sequence[Bound]") -> str:
+    """Where every number of the ladder's tables comes from."""
+    frame = pd.DataFrame(
+        {
+            "number": [bound.id for bound in bounds],
+            "printed": [f"{bound.printed} {bound.unit}".strip() for bound in bounds],
+            "where it comes from": [bound.origin for bound in bounds],
+            "sha256": [bound.digest[:12] for bound in bounds],
+        }
+    )
+    return Markup(
+        "<details><summary>{} numbers, each with its raw files</summary>{}</details>"
+    ).format(len(bounds), table(frame, caption="Where the numbers come from"))
 
 
 def verdict(found: "Verdict") -> str:

@@ -70,6 +70,13 @@ class Bound:
             raise DataError(f"{self.id}: contains a character of Unicode's private use area")
 
     @property
+    def origin(self) -> str:
+        """Where it comes from, in a line; only the first of several files is named."""
+        more = len({source.path for source in self.sources}) - 1
+        others = f", further files: {more}" if more else ""
+        return f"{self.reduction}; {self.sources[0]}{others}; rounding: {self.rounding}"
+
+    @property
     def digest(self) -> str:
         """sha256 of the source file; of the list of digests and paths where there are several."""
         files = sorted({(source.path, source.sha256) for source in self.sources})
@@ -91,9 +98,8 @@ def rounded(
     if math.isnan(value):
         return Bound(id, "missing", "–", tuple(sources), reduction, unit)
     printed = f"{value:,.{digits}f}"
-    return Bound(
-        id, value, printed, tuple(sources), reduction, unit, f"half to even, {digits} decimals"
-    )
+    rounding = f"half to even, decimals: {digits}"
+    return Bound(id, value, printed, tuple(sources), reduction, unit, rounding)
 
 
 def worded(

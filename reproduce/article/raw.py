@@ -14,8 +14,6 @@ from reproduce.rundir import RunDir, read_json, sha256
 
 PUBLISHED = "data/published"
 REFERENCE = "data/reference"
-KEYS = {"total_tok_s": "/total_token_throughput", "tpot_ms": "/mean_tpot_ms"}
-"""Where a client's result has what the article prints."""
 
 
 @functools.cache

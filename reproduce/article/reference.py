@@ -7,9 +7,11 @@ import pandas as pd
 
 from reproduce import figures, judgement, tables
 from reproduce.article.commands import run_command
-from reproduce.article.raw import KEYS, REFERENCE, quoted, source, whole
+from reproduce.article.raw import REFERENCE, quoted, source, whole
 from reproduce.confounders import Conditions
-from reproduce.lineage import Bound, Source, rounded, worded
+from reproduce.ladder_values import MISSING, Cell, Origins, ladder_row
+from reproduce.lineage import Bound, rounded, worded
+from reproduce.metrics import METRICS
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir
 from reproduce.schemas import LaunchFacts
@@ -23,7 +25,8 @@ def reference(run: RunDir, facts: Conditions) -> dict[str, Any]:
     verdict, frame = judgement.verdict_of(run, facts), facts.measurements
     valid = frame[frame["valid"]]
     speed = tables.ladder_table(frame, run.profile, "total_tok_s").set_index("rung", drop=False)
-    decode = tables.article_table(frame, run.profile).set_index("rung")
+    decode = tables.article_table(frame, run.profile).set_index("rung")["tpot_percent"]
+    origins = Origins(frame, run.manifest.files, "reference.", f"{REFERENCE}/")
     counts = {
         "launches": valid[["arm", "launch"]].drop_duplicates().groupby("arm").size().min(),
         "pairs": speed["pairs"]["mean"],
@@ -39,8 +42,12 @@ def reference(run: RunDir, facts: Conditions) -> dict[str, Any]:
             for place, text in enumerate(verdict.limits)
         ],
         "rows": [
-            _reference_row(run, frame, speed.loc[name], decode.loc[name], place)
-            for place, name in enumerate(speed.index)
+            {
+                "workload": _workload(row, place),
+                **ladder_row(row, METRICS["total_tok_s"], run.profile, origins),
+                "tpot": _tpot(str(row["rung"]), decode, run, origins),
+            }
+            for place, (_, row) in enumerate(speed.iterrows())
         ],
         **{
             name: rounded(f"reference.{name}", float(count), 0, everything, ways[name])
@@ -66,43 +73,20 @@ def reference(run: RunDir, facts: Conditions) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _reference_row(
-    run: RunDir, frame: pd.DataFrame, speed: "pd.Series[Any]", decode: "pd.Series[Any]", place: int
-) -> dict[str, Any]:
-    rung, arms = str(speed["rung"]), (run.profile.baseline, run.profile.candidate)
-    plan = "/mean_tpot_over" if rung == "mean" else f"/ladder/{place}"
-    planned = [source(f"{REFERENCE}/profile.yaml", plan)]
+def _workload(row: "pd.Series[Any]", place: int) -> Bound:
+    rung, text = str(row["rung"]), str(row["workload"])
+    pointer = "/mean_tpot_over" if rung == "mean" else f"/ladder/{place}"
+    planned = [source(f"{REFERENCE}/profile.yaml", pointer)]
+    return worded(f"reference.{rung}.workload", text, planned, "tables.workload")
 
-    def files(metric: str, *wanted: str) -> list[Source]:
-        if rung == "mean":
-            return whole(REFERENCE)
-        here = frame[frame["valid"] & (frame["rung"] == rung) & frame["arm"].isin(wanted)]
-        return [source(f"{REFERENCE}/{name}", KEYS[metric]) for name in here["source"]] or planned
 
-    def bound(key: str, value: Any, digits: int, files: list[Source], how: str, unit: str) -> Bound:
-        return rounded(f"reference.{rung}.{key}", float(value), digits, files, how, unit)
-
-    both = files("total_tok_s", *arms)
-    ends = [] if pd.isna(speed["low"]) else [f"{speed[end]:.1f}" for end in ("low", "high")]
-    return {
-        "workload": worded(f"reference.{rung}.workload", str(speed["workload"]), planned,
-                           "tables.workload"),
-        **{
-            f"{key}_{kind}": bound(f"{arm}.{metric}", table[column], digits, files(metric, arm),
-                                   "median of the valid repeats", unit)
-            for key, arm in zip(("base", "tried"), arms, strict=True)
-            for kind, metric, table, column, digits, unit in (
-                ("speed", "total_tok_s", speed, arm, 0, "tok/s"),
-                ("tpot", "tpot_ms", decode, f"{arm}_tpot_ms", 2, "ms"),
-            )
-        },
-        "percent": bound("percent", speed["percent"], 1, both, "equivalence.compare, ratio", "%"),
-        "interval": worded(f"reference.{rung}.interval", " to ".join(ends) or "–", both,
-                           "equivalence.compare, low and high", "%"),
-        "tpot_percent": bound("tpot_percent", decode["tpot_percent"], 1, files("tpot_ms", *arms),
-                              "equivalence.compare, ratio", "%"),
-        "pairs": bound("pairs", speed["pairs"], 0, both, "count of valid pairs", ""),
-    }  # fmt: skip
+def _tpot(rung: str, percents: "pd.Series[Any]", run: RunDir, origins: Origins) -> Cell:
+    """TPOT in percent of the baseline; the mean is over the rungs that the profile names."""
+    sources = origins.of(rung, "tpot_ms", run.profile.baseline, run.profile.candidate)
+    if not sources:
+        return MISSING
+    how = "ratio of the arms, tables.article_table"
+    return rounded(f"reference.{rung}.tpot_ms.percent", float(percents[rung]), 1, sources, how, "%")
 
 
 def _engines(run: RunDir, launches: Sequence[LaunchFacts]) -> Iterator[tuple[str, list[Bound]]]:

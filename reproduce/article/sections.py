@@ -7,9 +7,10 @@ import pandas as pd
 
 from reproduce import figures, tables
 from reproduce.article.commands import SERVING
-from reproduce.article.raw import KEYS, PUBLISHED, REFERENCE, quoted, source, unlisted, whole
+from reproduce.article.raw import PUBLISHED, REFERENCE, quoted, source, unlisted, whole
 from reproduce.claim_checks import Article
 from reproduce.claims import Judged, Standing
+from reproduce.ladder_values import POINTERS
 from reproduce.lineage import Bound, Source, worded
 from reproduce.rounding import mean
 from reproduce.rundir import RunDir
@@ -94,7 +95,7 @@ def _published_sources(article: Article, rung: str, metric: str) -> list[Source]
     """Raw files where there are any, the printed table elsewhere."""
     row = list(article.rows).index(rung)
     return [
-        source(f"{PUBLISHED}/raw/{arm}/launch-01/{rung}/rep-01.json", KEYS[metric])
+        source(f"{PUBLISHED}/raw/{arm}/launch-01/{rung}/rep-01.json", POINTERS[metric])
         if arm in article.results.get(rung, {})
         else source(_TABLE, f"/rows/{row}/{arm}/{metric}")
         for arm in (article.profile.baseline, article.profile.candidate)

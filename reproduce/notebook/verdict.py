@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from reproduce import analysis, display, figures, judgement, metrics, tables
+from reproduce import analysis, display, figures, judgement, ladder_values, metrics, tables
+from reproduce.lineage import Bound
 from reproduce.notebook import View
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir, write_atomic
@@ -24,8 +25,33 @@ def article_table(run: RunDir) -> View:
 
 def metric_table(run: RunDir, metric: str) -> View:
     """One metric over the ladder: both arms, ratio, interval, spread."""
-    table = tables.ladder_table(analysis.measurements(run), run.profile, metric)
-    return View(display.ladder_table(table, metrics.METRICS[metric], run.profile))
+    workloads, rows = _rows(run, analysis.measurements(run), metric)
+    return View(display.ladder_table(workloads, rows, metrics.METRICS[metric], run.profile))
+
+
+def lineage(run: RunDir) -> View:
+    """Every number of the metrics' tables, with the raw files that it was made from."""
+    frame = analysis.measurements(run)
+    cells = [
+        cell
+        for metric in metrics.METRICS
+        for row in _rows(run, frame, metric)[1]
+        for cell in row.values()
+    ]
+    return View(display.lineage([cell for cell in cells if isinstance(cell, Bound)]))
+
+
+def _rows(
+    run: RunDir, frame: pd.DataFrame, metric: str
+) -> tuple[list[str], list[dict[str, ladder_values.Cell]]]:
+    """The workloads of the ladder, and the values of each."""
+    table = tables.ladder_table(frame, run.profile, metric)
+    origins = ladder_values.Origins(frame, run.manifest.files)
+    rows = [
+        ladder_values.ladder_row(row, metrics.METRICS[metric], run.profile, origins)
+        for _, row in table.iterrows()
+    ]
+    return list(table["workload"]), rows
 
 
 def ladder_figure(run: RunDir) -> View:

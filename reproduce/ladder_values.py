@@ -1,0 +1,98 @@
+"""The ladder's tables as bound values: each number with the raw files that it was made from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import pandas as pd
+
+from reproduce.lineage import Bound, Source, rounded, worded
+from reproduce.metrics import Metric
+from reproduce.profile import Profile
+
+POINTERS: Final = MappingProxyType(
+    {
+        "total_tok_s": "/total_token_throughput",
+        "output_tok_s": "/output_throughput",
+        **{f"{name}_ms": f"/mean_{name}_ms" for name in ("ttft", "tpot", "itl", "e2el")},
+    }
+)
+"""Where a client's result has each metric."""
+
+MISSING: Final = "–"
+
+Cell = Bound | str
+"""A number with its sources, or the sign of a missing one."""
+
+
+@dataclass(frozen=True)
+class Origins:
+    """What a run's numbers can come from.
+
+    Attributes:
+        measurements: see :mod:`reproduce.tables`.
+        digests: sha256 of raw files, by path below the run's root.
+        name: put before the values' ids.
+        root: put before the files' paths.
+    """
+
+    measurements: pd.DataFrame
+    digests: Mapping[str, str]
+    name: str = ""
+    root: str = ""
+
+    def of(self, rung: str, metric: str, *arms: str) -> list[Source]:
+        """The valid results of a rung, or of all where the rung is the mean."""
+        frame = self.measurements
+        here = frame[frame["valid"] & frame["arm"].isin(arms) & frame[metric].notna()]
+        if rung != "mean":
+            here = here[here["rung"] == rung]
+        printed = "raw/table.json"
+        return [
+            Source(self.root + name, self.digests[name], "/rows" if name == printed else place)
+            for place in [POINTERS[metric]]
+            for name in dict.fromkeys(here["source"])
+        ]
+
+
+def ladder_row(
+    row: "pd.Series[Any]", metric: Metric, profile: Profile, origins: Origins
+) -> dict[str, Cell]:
+    """One row of :func:`reproduce.tables.ladder_table`.
+
+    Returns:
+        base, tried (medians), percent, interval (95 %), spread (single pairs), pairs, rounding
+        (what the printed digits leave open).
+    """
+    rung, arms = str(row["rung"]), (profile.baseline, profile.candidate)
+
+    def number(key: str, value: float, digits: int, how: str, unit: str, *only: str) -> Cell:
+        sources = origins.of(rung, metric.key, *(only or arms))
+        if pd.isna(value) or not sources:
+            return MISSING
+        name = f"{origins.name}{rung}.{metric.key}.{key}"
+        return rounded(name, float(value), digits, sources, how, unit)
+
+    def span(key: str, ends: tuple[str, str], how: str) -> Cell:
+        low, high = (row[end] for end in ends)
+        sources = origins.of(rung, metric.key, *arms)
+        if pd.isna(low) or pd.isna(high) or low == high or not sources:
+            return MISSING
+        name = f"{origins.name}{rung}.{metric.key}.{key}"
+        return worded(name, f"{low:.1f} to {high:.1f}", sources, how, "%")
+
+    compared = "ratio of the arms, equivalence.compare"
+    return {
+        **{
+            key: number(key, row[arm], metric.digits, "median of the valid repeats", metric.unit,
+                        arm)
+            for key, arm in zip(("base", "tried"), arms, strict=True)
+        },
+        "percent": number("percent", row["percent"], 1, compared, "%"),
+        "interval": span("interval", ("low", "high"), f"interval of the {compared}"),
+        "spread": span("spread", ("least", "most"), "least and greatest ratio of a pair"),
+        "pairs": number("pairs", row["pairs"], 0, "count of valid pairs", ""),
+        "rounding": span("rounding", ("rounded_low", "rounded_high"),
+                         "ratios that the printed digits allow"),
+    }  # fmt: skip
