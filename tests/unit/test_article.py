@@ -113,7 +113,8 @@ def test_the_verdict_stands_in_its_own_words(article: Rendered) -> None:
 
 def test_the_article_has_front_matter_and_figures_for_both_themes(article: Rendered) -> None:
     front = yaml.safe_load(article.text.split("---\n")[1])
-    assert set(front) <= {"title", "subtitle", "description", "date", "license"}
+    assert set(front) <= {"subtitle", "description", "date", "license"}
+    assert article.text.split("---\n")[2].startswith("\n# Does vLLM's Transformers")
     shown = re.findall(r'(?:srcset|src)="([^"]+)"', article.text)
     assert len(shown) == 6
     assert all((REPO / name).is_file() for name in shown)
@@ -218,7 +219,7 @@ def test_what_is_written_passes_the_check_until_a_hand_is_on_it(elsewhere: Path)
     stale.write_text("<svg/>")
     found = build.check()
     assert (found.files, found.moved) == (["article.md", "figures/old_light.svg"], [])
-    assert "\n-H100-80GB on 2 nodes gave 99.7 %" in found.diff
+    assert "\n-2, expert parallel 8) gave 99.7 %" in found.diff
 
 
 def test_trace_leads_to_file_digest_and_place() -> None:
