@@ -12,6 +12,7 @@ from reproduce.agreement import Agreement, Decision
 from reproduce.errors import DataError
 from reproduce.evidence import Scope, parse_log, scope_of_claim, scope_of_yardstick
 from reproduce.fusions import EXPECTED_FUSIONS
+from reproduce.memo import remembered
 from reproduce.rundir import RunDir, read_json
 from reproduce.schemas import EngineFacts, LaunchFacts, RungResult
 
@@ -33,7 +34,7 @@ def measurements(run: RunDir) -> pd.DataFrame:
         if record.result is not None:
             source = stem.with_name(record.result)
             if record.valid:
-                result = vllm_contract.parse_result(read_json(source), str(source))
+                result = _result(source)
         slot = record.slot
         name = source.relative_to(run.root).as_posix()
         row = _row(slot.arm, slot.launch, slot.rung, slot.repeat, record.order, result, name, 0.0)
@@ -54,6 +55,11 @@ def measurements(run: RunDir) -> pd.DataFrame:
     ]
     frame = pd.DataFrame(rows, columns=[*facts, "source", *numbers])
     return frame.astype({"valid": bool, "disturbed": bool, **dict.fromkeys(numbers, float)})
+
+
+@remembered
+def _result(path: Path) -> RungResult:
+    return vllm_contract.parse_result(read_json(path), str(path))
 
 
 def _row(

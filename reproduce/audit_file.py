@@ -155,10 +155,16 @@ class AuditedFile:
             if not all(isinstance(gaps, list) for gaps in column):
                 raise MalformedError("itls is not a list of lists")
             column = [gap for gaps in column for gap in gaps]
-        numbers = [as_number(value) for value in column]
-        if None in numbers:
-            raise MalformedError(f"{key} holds something that is not a number")
-        return np.array(numbers, dtype=float)
+        malformed = MalformedError(f"{key} holds something that is not a number")
+        if not set(map(type, column)) <= {int, float}:
+            raise malformed
+        try:
+            numbers = np.array(column, dtype=float)
+        except OverflowError:
+            raise malformed from None
+        if not np.isfinite(numbers).all():
+            raise malformed
+        return numbers
 
     def seconds(self, metric: str) -> Floats:
         """One metric recomputed from the lists of the completed requests.

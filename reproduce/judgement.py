@@ -14,6 +14,7 @@ from reproduce.claim_tests import RunTests
 from reproduce.claims import Claim, Judged
 from reproduce.confounders import Command, Conditions, Confounder
 from reproduce.errors import DataError
+from reproduce.memo import remembered
 from reproduce.memory.architecture import parse_architecture
 from reproduce.rundir import RunDir, read_json
 from reproduce.schemas import EngineFacts
@@ -32,11 +33,14 @@ def audited(run: RunDir) -> list[tuple[str, Finding]]:
         if not source.startswith("raw/") or source == "raw/table.json":
             continue
         rung = run.profile.rung(rung_name)
-        findings = audit(
-            read_json(run.root / source), input_len=rung.input_tokens, output_len=rung.output_tokens
-        )
+        findings = _findings(run.root / source, rung.input_tokens, rung.output_tokens)
         found += [(source, finding) for finding in findings]
     return found
+
+
+@remembered
+def _findings(path: Path, input_len: int, output_len: int) -> tuple[Finding, ...]:
+    return tuple(audit(read_json(path), input_len=input_len, output_len=output_len))
 
 
 def conditions(run: RunDir) -> Conditions:

@@ -4,9 +4,8 @@ Everything that takes longer than a blink is read once and remembered.
 """
 
 from collections.abc import Callable
-from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import ipywidgets
 import pandas as pd
@@ -14,12 +13,10 @@ from markupsafe import Markup
 
 from reproduce import analysis, tables
 from reproduce.errors import DataError
+from reproduce.memo import remembered
 from reproduce.notebook import RUNS
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 KEPT = (REPO / "data" / "reference", REPO / "data" / "published")
 """Runs that come with the repository."""
@@ -57,21 +54,6 @@ def known_runs(runs: Path = RUNS) -> tuple[dict[str, Path], str]:
     if unreadable:
         notes.append(f"Not readable, and left out: {', '.join(unreadable)}.")
     return {**made, **kept}, " ".join(notes)
-
-
-def remembered(read: Callable[Concatenate[Path, P], T]) -> Callable[Concatenate[Path, P], T]:
-    """Remember what a function reads from a run directory until something is added to that."""
-
-    @lru_cache(maxsize=512)
-    def kept(_version: int, root: Path, *rest: P.args, **named: P.kwargs) -> T:
-        return read(root, *rest, **named)
-
-    @wraps(read)
-    def ask(root: Path, /, *rest: P.args, **named: P.kwargs) -> T:
-        version = (root / "manifest.json").stat().st_mtime_ns
-        return kept(version, root, *rest, **named)  # type: ignore[arg-type]
-
-    return ask
 
 
 @remembered

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import ipywidgets
 
-from reproduce.explore import explorer, known_runs, opened, remembered
+from reproduce.explore import explorer, known_runs, opened
+from reproduce.memo import remembered
 from reproduce.notebook import RUNS, evidence
 
 
@@ -15,12 +16,16 @@ def evidence_viewer(runs: Path = RUNS) -> ipywidgets.Widget:
         "root": ipywidgets.Dropdown(options=known, description="run"),
         "subject": ipywidgets.ToggleButtons(options=list(_SUBJECTS), description="show"),
     }
-    return explorer(controls, lambda root, subject: shown(root, subject), note)
+    return explorer(controls, shown, note)
+
+
+def shown(root: Path, subject: str) -> str:
+    """One subject of one run as HTML."""
+    return _html(root, subject)
 
 
 @remembered
-def shown(root: Path, subject: str) -> str:
-    """One subject of one run as HTML."""
+def _html(root: Path, subject: str) -> str:
     return _SUBJECTS[subject](opened(root)).html
 
 

@@ -1,7 +1,6 @@
 """The ladder explorer: a ratio, its interval, and the single requests behind it."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from markupsafe import Markup
 from reproduce import display, metrics, tables
 from reproduce.explore import explorer, known_runs, ladder_table, measurements, opened
 from reproduce.explore.drawing import BASELINE, CANDIDATE, Line, dot_plot
+from reproduce.memo import remembered
 from reproduce.notebook import RUNS
 from reproduce.profile import Profile
 from reproduce.rundir import read_json
@@ -139,7 +139,7 @@ def _thinned(times: list[float]) -> list[float]:
     return found
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _times(path: Path, metric: str) -> tuple[float, ...]:
     """A metric of each request in ms, as far as a client's detailed result gives it."""
     data = read_json(path)
