@@ -73,21 +73,21 @@ def _say(value: Any) -> Any:
     return value
 
 
-def article_table(frame: pd.DataFrame, profile: Profile) -> str:
-    """The article's columns; see :func:`reproduce.tables.article_table`."""
+def article_table(
+    workloads: Sequence[str], rows: "Sequence[Mapping[str, Cell]]", profile: Profile
+) -> str:
+    """The article's columns; see :func:`reproduce.ladder_values.article_rows`."""
     base, tried = profile.baseline, profile.candidate
-    shown = pd.DataFrame(
-        {
-            "workload": frame["workload"],
-            f"{base} total tok/s": [number(v, 0) for v in frame[f"{base}_total_tok_s"]],
-            f"{tried} total tok/s": [number(v, 0) for v in frame[f"{tried}_total_tok_s"]],
-            f"% of {base}": [number(v, 1, " %") for v in frame["percent"]],
-            f"{base} TPOT": [number(v, 1, " ms") for v in frame[f"{base}_tpot_ms"]],
-            f"{tried} TPOT": [number(v, 1, " ms") for v in frame[f"{tried}_tpot_ms"]],
-            f"TPOT, % of {base}": [number(v, 1, " %") for v in frame["tpot_percent"]],
-        }
-    )
-    return table(shown, caption="Total token throughput (input and output) and TPOT, both arms")
+    columns = {
+        "base": f"{base} total tok/s",
+        "tried": f"{tried} total tok/s",
+        "percent": f"% of {base}",
+        "base_tpot": f"{base} TPOT, ms",
+        "tried_tpot": f"{tried} TPOT, ms",
+        "percent_tpot": f"TPOT, % of {base}",
+    }
+    caption = "Total token throughput (input and output) and TPOT, both arms"
+    return _traced_table(workloads, rows, columns, caption)
 
 
 def ladder_table(
@@ -107,9 +107,16 @@ def ladder_table(
     }
     if all(row["rounding"] == _MISSING for row in rows):
         del columns["rounding"]
+    caption = f"{metric.label}: medians of the repeats, and {tried} in percent of {base}"
+    return _traced_table(workloads, rows, columns, caption)
+
+
+def _traced_table(
+    workloads: Sequence[str], rows: "Sequence[Mapping[str, Cell]]", columns: Mapping[str, str],
+    caption: str,
+) -> str:  # fmt: skip
     shown = {"workload": list(workloads)}
     shown |= {name: [traced(row[key]) for row in rows] for key, name in columns.items()}
-    caption = f"{metric.label}: medians of the repeats, and {tried} in percent of {base}"
     return table(pd.DataFrame(shown), caption=caption)
 
 

@@ -1,14 +1,15 @@
 """The ladder's tables as bound values: each number with the raw files that it was made from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 import pandas as pd
 
+from reproduce import tables
 from reproduce.lineage import Bound, Source, rounded, worded
-from reproduce.metrics import Metric
+from reproduce.metrics import METRICS, Metric
 from reproduce.profile import Profile
 
 POINTERS: Final = MappingProxyType(
@@ -96,3 +97,23 @@ def ladder_row(
         "rounding": span("rounding", ("rounded_low", "rounded_high"),
                          "ratios that the printed digits allow"),
     }  # fmt: skip
+
+
+def article_rows(profile: Profile, origins: Origins) -> list[dict[str, Cell]]:
+    """The rows of :func:`reproduce.tables.article_table`, in its order.
+
+    Returns:
+        What :func:`ladder_row` gives for total throughput, and base_tpot, tried_tpot,
+        percent_tpot; the mean of the last is over the rungs that the profile names.
+    """
+    frame = origins.measurements
+    speed = tables.ladder_table(frame, profile, "total_tok_s")
+    decode = tables.ladder_table(frame, profile, "tpot_ms")
+    decode["percent"] = tables.article_table(frame, profile)["tpot_percent"]
+    tpot = replace(METRICS["tpot_ms"], digits=1)
+    rows = []
+    for (_, fast), (_, steady) in zip(speed.iterrows(), decode.iterrows(), strict=True):
+        shown = ladder_row(steady, tpot, profile, origins)
+        times = {f"{key}_tpot": shown[key] for key in ("base", "tried", "percent")}
+        rows.append({**ladder_row(fast, METRICS["total_tok_s"], profile, origins), **times})
+    return rows

@@ -9,9 +9,8 @@ from reproduce import figures, judgement, tables
 from reproduce.article.commands import run_command
 from reproduce.article.raw import REFERENCE, quoted, source, whole
 from reproduce.confounders import Conditions
-from reproduce.ladder_values import MISSING, Cell, Origins, ladder_row
+from reproduce.ladder_values import Origins, article_rows
 from reproduce.lineage import Bound, rounded, worded
-from reproduce.metrics import METRICS
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir
 from reproduce.schemas import LaunchFacts
@@ -25,7 +24,6 @@ def reference(run: RunDir, facts: Conditions) -> dict[str, Any]:
     verdict, frame = judgement.verdict_of(run, facts), facts.measurements
     valid = frame[frame["valid"]]
     speed = tables.ladder_table(frame, run.profile, "total_tok_s").set_index("rung", drop=False)
-    decode = tables.article_table(frame, run.profile).set_index("rung")["tpot_percent"]
     origins = Origins(frame, run.manifest.files, "reference.", f"{REFERENCE}/")
     counts = {
         "launches": valid[["arm", "launch"]].drop_duplicates().groupby("arm").size().min(),
@@ -42,12 +40,10 @@ def reference(run: RunDir, facts: Conditions) -> dict[str, Any]:
             for place, text in enumerate(verdict.limits)
         ],
         "rows": [
-            {
-                "workload": _workload(row, place),
-                **ladder_row(row, METRICS["total_tok_s"], run.profile, origins),
-                "tpot": _tpot(str(row["rung"]), decode, run, origins),
-            }
-            for place, (_, row) in enumerate(speed.iterrows())
+            {"workload": _workload(row, place), **cells}
+            for place, ((_, row), cells) in enumerate(
+                zip(speed.iterrows(), article_rows(run.profile, origins), strict=True)
+            )
         ],
         **{
             name: rounded(f"reference.{name}", float(count), 0, everything, ways[name])
@@ -78,15 +74,6 @@ def _workload(row: "pd.Series[Any]", place: int) -> Bound:
     pointer = "/mean_tpot_over" if rung == "mean" else f"/ladder/{place}"
     planned = [source(f"{REFERENCE}/profile.yaml", pointer)]
     return worded(f"reference.{rung}.workload", text, planned, "tables.workload")
-
-
-def _tpot(rung: str, percents: "pd.Series[Any]", run: RunDir, origins: Origins) -> Cell:
-    """TPOT in percent of the baseline; the mean is over the rungs that the profile names."""
-    sources = origins.of(rung, "tpot_ms", run.profile.baseline, run.profile.candidate)
-    if not sources:
-        return MISSING
-    how = "ratio of the arms, tables.article_table"
-    return rounded(f"reference.{rung}.tpot_ms.percent", float(percents[rung]), 1, sources, how, "%")
 
 
 def _engines(run: RunDir, launches: Sequence[LaunchFacts]) -> Iterator[tuple[str, list[Bound]]]:

@@ -19,8 +19,15 @@ def box(run: RunDir) -> View:
 
 def article_table(run: RunDir) -> View:
     """The article's table with this run's numbers."""
-    table = tables.article_table(analysis.measurements(run), run.profile)
-    return View(display.article_table(table, run.profile))
+    frame = analysis.measurements(run)
+    rows = ladder_values.article_rows(run.profile, _article_origins(run, frame))
+    workloads = tables.article_table(frame, run.profile)["workload"]
+    return View(display.article_table(list(workloads), rows, run.profile))
+
+
+def _article_origins(run: RunDir, frame: pd.DataFrame) -> ladder_values.Origins:
+    """The article rounds otherwise, so its values have names of their own."""
+    return ladder_values.Origins(frame, run.manifest.files, "article.")
 
 
 def metric_table(run: RunDir, metric: str) -> View:
@@ -32,12 +39,10 @@ def metric_table(run: RunDir, metric: str) -> View:
 def lineage(run: RunDir) -> View:
     """Every number of the metrics' tables, with the raw files that it was made from."""
     frame = analysis.measurements(run)
-    cells = [
-        cell
-        for metric in metrics.METRICS
-        for row in _rows(run, frame, metric)[1]
-        for cell in row.values()
-    ]
+    rows = ladder_values.article_rows(run.profile, _article_origins(run, frame))
+    for metric in metrics.METRICS:
+        rows += _rows(run, frame, metric)[1]
+    cells = [cell for row in rows for cell in row.values()]
     return View(display.lineage([cell for cell in cells if isinstance(cell, Bound)]))
 
 

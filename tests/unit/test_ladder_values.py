@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from reproduce import analysis, display, profile_store, tables
-from reproduce.ladder_values import MISSING, Cell, Origins, ladder_row
+from reproduce.ladder_values import MISSING, Cell, Origins, article_rows, ladder_row
 from reproduce.lineage import Bound, Source, worded
 from reproduce.metrics import METRICS
 from reproduce.rundir import RunDir
@@ -60,6 +60,29 @@ def test_a_ratio_names_the_files_of_both_arms_and_the_mean_all(measured: RunDir)
     ]
     assert len(bound(found["mean"]["percent"]).sources) == len(everything)
     assert found["mean"]["base"] == MISSING
+
+
+@pytest.mark.parametrize("kept", ["measured", "published"])
+def test_the_articles_rows_are_the_articles_table(
+    kept: str, request: pytest.FixtureRequest
+) -> None:
+    run: RunDir = request.getfixturevalue(kept)
+    frame = analysis.measurements(run)
+    table = tables.article_table(frame, run.profile)
+    shown = {
+        "base": ("native_total_tok_s", 0),
+        "tried": ("transformers_total_tok_s", 0),
+        "percent": ("percent", 1),
+        "base_tpot": ("native_tpot_ms", 1),
+        "tried_tpot": ("transformers_tpot_ms", 1),
+        "percent_tpot": ("tpot_percent", 1),
+    }
+    made = article_rows(run.profile, Origins(frame, run.manifest.files))
+    for key, (column, digits) in shown.items():
+        printed = [
+            cell if isinstance(cell, str) else cell.printed for cell in (r[key] for r in made)
+        ]
+        assert printed == [display.number(value, digits) for value in table[column]]
 
 
 def test_what_does_not_count_is_no_source(measured: RunDir) -> None:
