@@ -59,4 +59,4 @@ lock:
 	$(UV_CPU) --extra cpu -o requirements/cpu.txt
 	$(UV_CPU) --extra cpu --extra dev -c requirements/cpu.txt -o requirements/dev.txt
 	$(UV) --extra gpu -o requirements/gpu.txt
-	$(UV) -c requirements/cpu.txt -o - | $(PYTHON) requirements/environment.py > environment.yml
+	$(UV) -c requirements/cpu.txt | $(PYTHON) requirements/environment.py > environment.yml
