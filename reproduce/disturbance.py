@@ -12,13 +12,16 @@ import numpy as np
 FACTOR = 1.25
 """A probe this many times slower than the quiet level marks its slice."""
 QUIET_QUANTILE = 0.25
-"""Where the quiet level lies among all probes so far: low, as disturbances only slow down, and
+"""Where the quiet level lies among the recent probes: low, as disturbances only slow down, and
 not the minimum, which a single lucky probe would set."""
+RECENT = 24
+"""Probes that the level is taken from. A shared machine can change its speed for good (8.6 ms for
+minutes, then 16 ms for the rest of a run, was seen); after a dozen slices that is its quiet."""
 
 
 def quiet_level(probes_ms: Sequence[float]) -> float:
-    """The time of the undisturbed probe in ms, from all probes of the run so far."""
-    return float(np.quantile(probes_ms, QUIET_QUANTILE))
+    """The time of the undisturbed probe in ms, from the run's probes so far, oldest first."""
+    return float(np.quantile(probes_ms[-RECENT:], QUIET_QUANTILE))
 
 
 def is_disturbed(before_ms: float, after_ms: float, quiet_ms: float) -> bool:

@@ -23,7 +23,7 @@ from reproduce.stopping import Action
 
 PRIMARY = "total_tok_s"
 """The metric whose intervals the precision target is about: the article's tok/s."""
-_CALIBRATION_PROBES = 10
+_CALIBRATION_PROBES = 3
 _PAUSE_S = 0.5
 _PATIENCE_S = 30.0
 """How long a round waits for a quiet machine: about as long as disturbances were seen to last."""

@@ -1,16 +1,15 @@
-"""Three launches of one engine under three names: itself, itself again, and 20 % slower."""
+"""Three launches of two equal engines, and a way to the second that makes it 20 % slower."""
 
-import subprocess
+import os
 import sys
-import time
-from dataclasses import replace
+from typing import ClassVar
 
 import pandas as pd
 import pytest
-import requests
 
 from reproduce import analysis, launch, metrics, profile_store, tables
-from reproduce.engine.server import Server, free_port
+from reproduce.engine.process import GuardedProcess
+from reproduce.engine.server import Server
 from reproduce.equivalence import Comparison, Decision
 from reproduce.measure import measure
 from reproduce.rundir import RunDir
@@ -39,33 +38,31 @@ launches: 3
 """
 
 
-class Handicapped(Server):
-    """A server whose clients are sent to the slow proxy when its environment asks for it."""
+class MaybeSlow(Server):
+    """A server, or the slow proxy in front of the one started last, as the environment asks."""
 
-    proxy: subprocess.Popen[bytes] | None = None
+    started: ClassVar[Server]
+    upstream: Server | None = None
 
-    def wait_ready(self) -> EngineFacts:
-        facts = super().wait_ready()
-        if factor := self.spec.env.get(FACTOR):
-            port = free_port(self.spec.host)
-            command = [sys.executable, "-m", "tests.engine.slow_proxy"]
-            self.proxy = subprocess.Popen(
-                [*command, str(self.spec.port), str(port), factor], cwd=REPO
+    def _launch(self) -> list[GuardedProcess]:
+        factor = self.spec.env.get(FACTOR)
+        if factor is None:
+            MaybeSlow.started = self
+            return super()._launch()
+        self.upstream = MaybeSlow.started
+        ports = (str(self.upstream.spec.port), str(self.spec.port))
+        return [
+            GuardedProcess(
+                [sys.executable, "-m", "tests.engine.slow_proxy", *ports, factor],
+                env=dict(os.environ),
+                workdir=REPO,
+                log=self.spec.log,
+                stop_timeout_s=5,
             )
-            self.spec = replace(self.spec, port=port)
-            for _ in range(100):
-                try:
-                    requests.get(f"http://{self.spec.host}:{port}/health", timeout=5)
-                    break
-                except requests.ConnectionError:
-                    time.sleep(0.1)
-        return facts
+        ]
 
-    def stop(self) -> None:
-        if self.proxy is not None:
-            self.proxy.terminate()
-            self.proxy.wait()
-        super().stop()
+    def facts(self) -> EngineFacts:
+        return super().facts() if self.upstream is None else self.upstream.facts()
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +72,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
     profile = profile_store.load(str(folder / "planted.yaml"))
     run = RunDir.create(folder / "run", profile, {})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "Server", Handicapped)
+        patch.setattr(launch, "Server", MaybeSlow)
         measure(run)
     return run
 

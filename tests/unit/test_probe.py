@@ -14,8 +14,8 @@ QUIET = 17.0
 def test_the_quiet_level_ignores_disturbances_and_one_lucky_probe():
     rng = np.random.default_rng(3)
     probes = QUIET * (1 + 0.03 * np.abs(rng.standard_normal(200)))
-    probes[:60] *= 2.5
-    probes[100] = 0.5 * QUIET
+    probes[-24:-14] *= 2.5
+    probes[-3] = 0.5 * QUIET
     assert disturbance.quiet_level(probes) == pytest.approx(QUIET, rel=0.05)
 
 
@@ -38,6 +38,13 @@ def test_the_rule_cannot_see_the_arm_or_the_result():
 def test_a_machine_that_is_never_quiet_is_its_own_quiet_level():
     loaded = [40.0] * 50
     assert not disturbance.is_disturbed(40, 41, disturbance.quiet_level(loaded))
+
+
+def test_a_machine_that_changes_its_speed_for_good_is_quiet_again_after_a_while():
+    levels = [disturbance.quiet_level([8.6] * 100 + [16.0] * n) for n in range(25)]
+    assert levels[0] == 8.6
+    assert levels[-1] == 16.0
+    assert levels.index(16.0) == pytest.approx(18, abs=1)
 
 
 def test_the_probe_takes_a_time_that_can_show_a_disturbance():
