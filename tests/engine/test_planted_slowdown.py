@@ -7,7 +7,8 @@ from typing import ClassVar
 import pandas as pd
 import pytest
 
-from reproduce import analysis, launch, metrics, profile_store, tables
+from reproduce import analysis, metrics, profile_store, tables
+from reproduce.engine import launcher
 from reproduce.engine.process import GuardedProcess
 from reproduce.engine.server import Server
 from reproduce.equivalence import Comparison, Decision
@@ -72,7 +73,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
     profile = profile_store.load(str(folder / "planted.yaml"))
     run = RunDir.create(folder / "run", profile, {})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "Server", MaybeSlow)
+        patch.setattr(launcher, "Server", MaybeSlow)
         measure(run)
     return run
 
