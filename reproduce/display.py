@@ -237,6 +237,26 @@ def scope(found: Scope) -> str:
     return Markup("<p>{}</p><ul>{}</ul>").format(sentence, notes)
 
 
+def agreement(frame: pd.DataFrame) -> str:
+    """Answers compared, pair by pair; see :func:`reproduce.analysis.agreement_table`."""
+    shown = pd.DataFrame(
+        {
+            "compared": [
+                f"{a} and {b}" for a, b in zip(frame["first"], frame["second"], strict=True)
+            ],
+            "launch": [str(launch) for launch in frame["launch"]],
+            "answers": frame["answers"],
+            "equal answers": [
+                f"{equal} of {prompts}" if prompts else _MISSING
+                for equal, prompts in zip(frame["equal"], frame["prompts"], strict=True)
+            ],
+            "nine in ten differ by less than": [number(v, 3, " nats") for v in frame["usual"]],
+            "largest difference": [number(v, 2, " nats") for v in frame["largest"]],
+        }
+    )
+    return table(shown, caption="Greedy answers to the same prompts: tokens and log-probabilities")
+
+
 def commands(found: Mapping[str, Mapping[str, Any]]) -> str:
     """Each arm's command, as it can be pasted."""
     if not found:

@@ -45,12 +45,17 @@ def _findings(path: Path, input_len: int, output_len: int) -> tuple[Finding, ...
 
 def conditions(run: RunDir) -> Conditions:
     """What the rules on confounders look at."""
+    frame = analysis.measurements(run)
     return Conditions(
         profile=run.profile,
-        measurements=analysis.measurements(run),
+        measurements=frame,
         records=run.records(),
         launches=analysis.engine_facts(run),
         commands=_commands(run),
+        disturbed={
+            str(arm): (int(marks.sum()), len(marks))
+            for arm, marks in frame.groupby("arm")["disturbed"]
+        },
         changed_files=run.changed_files(),
         violations=[
             f"{source}: {finding.identity}: {finding.sentence}"

@@ -104,5 +104,8 @@ def _limits(
     if candidate is not None and candidate.compiled is False:
         limits.append("The engine ran without torch.compile: not the article's condition.")
     if invalid := int((~measurements["valid"]).sum()):
-        limits.append(f"{invalid} repeats did not count; each is listed with its reason.")
+        text = f"{invalid} attempts did not count; each is listed with its reason"
+        if "disturbed" in measurements and (marked := int(measurements["disturbed"].sum())):
+            text += f" ({marked} slices met a disturbed machine)"
+        limits.append(f"{text}.")
     return tuple(limits)

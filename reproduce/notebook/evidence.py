@@ -23,6 +23,11 @@ def scope(run: RunDir) -> View:
     return View(display.scope(analysis.scope(run)))
 
 
+def agreement(run: RunDir) -> View:
+    """Whether the engines answered alike."""
+    return View(display.agreement(analysis.agreement_table(run)))
+
+
 def commands(run: RunDir) -> View:
     """How each server was started."""
     return View(display.commands(analysis.commands(run)))
