@@ -18,9 +18,8 @@ async def forward(request: web.Request) -> web.StreamResponse:
     async with app["client"].request(
         request.method, url, data=await request.read(), headers=kept
     ) as answer:
-        response = web.StreamResponse(
-            status=answer.status, headers={"content-type": answer.headers["content-type"]}
-        )
+        kind = answer.headers.get("content-type", "text/plain")
+        response = web.StreamResponse(status=answer.status, headers={"content-type": kind})
         await response.prepare(request)
         chunks: asyncio.Queue[tuple[float, bytes] | None] = asyncio.Queue()
 
