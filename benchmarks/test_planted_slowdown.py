@@ -1,4 +1,8 @@
-"""Three launches of two equal engines, and a way to the second that makes it 20 % slower."""
+"""Three launches of two equal engines, and a way to the second that makes it 20 % slower.
+
+Run by hand where nothing else runs: ``python -m pytest benchmarks/test_planted_slowdown.py``.
+Three arms on two shared cores rarely give a round that counts while anything disturbs them.
+"""
 
 import os
 import sys
@@ -54,7 +58,7 @@ class MaybeSlow(Server):
         ports = (str(self.upstream.spec.port), str(self.spec.port))
         return [
             GuardedProcess(
-                [sys.executable, "-m", "tests.engine.slow_proxy", *ports, factor],
+                [sys.executable, "-m", "benchmarks.slow_proxy", *ports, factor],
                 env=dict(os.environ),
                 workdir=REPO,
                 log=self.spec.log,
