@@ -7,6 +7,7 @@ import pytest
 from reproduce import analysis, ladder
 from reproduce.evidence import missing_fusions
 from reproduce.rundir import RunDir
+from tests.conftest import unmeasured
 from tests.engine.conftest import engine_processes
 
 pytestmark = pytest.mark.engine
@@ -15,18 +16,17 @@ pytestmark = pytest.mark.engine
 def test_everything_planned_is_on_file(smoke: RunDir) -> None:
     slots = ladder.slots(smoke.profile)
     assert len(slots) == 2 * 2 * 2
-    assert all(smoke.is_measured(slot) for slot in slots)
+    assert unmeasured(smoke) == []
     assert smoke.changed_files() == []
     for folder in ("tables", "figures", "notebooks"):
         assert any((smoke.root / folder).iterdir())
 
 
 def test_the_results_are_the_clients_own(smoke: RunDir) -> None:
-    for slot in ladder.slots(smoke.profile):
-        data = json.loads(
-            smoke.repeat_stem(slot).with_name(f"rep-{slot.repeat:02d}.json").read_text()
-        )
-        rung = smoke.profile.rung(slot.rung)
+    for record in smoke.records():
+        assert record.result is not None
+        data = json.loads(smoke.repeat_stem(record.slot).with_name(record.result).read_text())
+        rung = smoke.profile.rung(record.slot.rung)
         assert data["endpoint_type"] == "openai"
         assert data["completed"] == data["num_prompts"] == rung.prompts
         assert data["output_lens"] == [rung.output_tokens] * rung.prompts
@@ -46,18 +46,18 @@ def test_the_records_say_how_and_how_long(smoke: RunDir) -> None:
 
 
 def test_both_arms_saw_the_same_prompts_in_turn(smoke: RunDir) -> None:
-    order = [record.slot for record in smoke.records()]
-    counted = [r.slot for r in smoke.records() if r.valid and r.slot.rung == "c1"]
-    first, second = counted[0].arm, counted[1].arm
-    assert {first, second} == {"native", "transformers"}
-    assert [slot.arm for slot in counted] == [first, second, second, first]
-    for slot in order:
-        seeds = {
-            record.argv[record.argv.index("--seed") + 1]
-            for record in smoke.records()
-            if (record.slot.rung, record.slot.repeat) == (slot.rung, slot.repeat)
-        }
-        assert len(seeds) == 1
+    turns: dict[tuple[str, int, int], list[str]] = {}
+    seeds: dict[tuple[str, int], set[str]] = {}
+    for record in smoke.records():
+        slot = record.slot
+        turns.setdefault((slot.rung, slot.repeat, record.attempt), []).append(slot.arm)
+        seed = record.argv[record.argv.index("--seed") + 1]
+        seeds.setdefault((slot.rung, slot.repeat), set()).add(seed)
+    assert all(sorted(arms) == ["native", "transformers"] for arms in turns.values())
+    for rung in ("c1", "c4"):
+        assert turns[rung, 1, 1] == turns[rung, 2, 1][::-1]
+    assert all(len(shared) == 1 for shared in seeds.values())
+    assert len(set.union(*seeds.values())) == len(seeds)
 
 
 def test_the_logs_prove_both_arms(smoke: RunDir) -> None:
