@@ -6,8 +6,8 @@ import time
 import numpy as np
 
 _TIMINGS = 5
-# Measured: an engine's threads keep spinning for 0.4 s after the last token, and double the
-# probe's time as long as they do.
+# Measured: an engine's threads keep spinning for 0.4 s after the last token, on every core they
+# have; a single worker may go on for longer.
 SETTLE_S = 0.75
 _NUMBERS = 400_000
 _PASSES = 35

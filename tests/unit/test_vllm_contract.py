@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from reproduce import profile_store
 from reproduce import vllm_contract as contract
 from reproduce.errors import DataError
+from reproduce.profile import Rung
 from reproduce.rundir import RunDir
 from reproduce.schemas import ServerCounters
 
 CPU = profile_store.load("cpu")
-RUNG = CPU.ladder[1]
+RUNG = Rung(name="c4", concurrency=4, input_tokens=128, output_tokens=256, prompts=16)
 
 
 def test_flags_keep_their_order_and_negations() -> None:
