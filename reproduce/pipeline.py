@@ -68,8 +68,12 @@ def execute(run: RunDir, say: Callable[[str], None], *, measuring: bool = True) 
     first, *others = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
     # The kernels work inside the run directory, so that no path of the machine is a parameter.
     with contextlib.chdir(run.root):
-        failures = [_attempt(run, first, say)] if measuring else []
-        # The others only read what the first one measured.
+        failures = []
+        if measuring and run.profile.kind == "measured":
+            failures.append(_attempt(run, first, say))
+        elif measuring:
+            others.insert(0, first)
+        # The others only read: what the first one measured, or what was published.
         with ThreadPoolExecutor(max_workers=_READERS) as pool:
             failures += pool.map(lambda source: _attempt(run, source, say), others)
     path = report.render(run, run.derived("notebooks") / f"{REPORT}.ipynb")
