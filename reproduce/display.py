@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from reproduce.evidence import Scope, head, missing_fusions
 from reproduce.fusions import EXPECTED_FUSIONS
@@ -279,8 +279,3 @@ def provenance(manifest: Manifest, changed: Sequence[str]) -> str:
     state = "as written" if not changed else f"changed or missing: {', '.join(changed)}"
     rows.append(("raw files", f"{len(manifest.files)} listed with sha256, {state}"))
     return table(pd.DataFrame(rows, columns=["fact", "value"]), caption="Where the run was made")
-
-
-def escaped(text: str) -> str:
-    """Any text as HTML text."""
-    return str(escape(text))
