@@ -2,6 +2,7 @@
 
 import os
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from types import TracebackType
 
 from reproduce import agreement, ladder, privacy, vllm_contract
@@ -105,6 +106,7 @@ class Launch:
             launch=self.block.launch,
             start=self.starts[arm],
             ready_s=server.ready_s,
+            ready_at=datetime.now(UTC),
             engine=engine,
         )
         self._write(self._name(arm, "facts.json"), facts)

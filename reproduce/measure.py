@@ -211,6 +211,7 @@ class _Session:
             result_sha256=None,
             started_at=started_at,
             wall_s=outcome.wall_s,
+            warmup_s=outcome.warmup_s,
             warmups=rung.warmup_requests,
             argv=("vllm", "bench", "serve", *placed),
             before=before,

@@ -15,7 +15,7 @@ from pathlib import Path
 _CHECKOUT = Path(__file__).resolve().parents[1]
 _SECRET = re.compile(r"(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS)$")
 _SHORTEST_SECRET = 8
-_NOBODY = {"root", "user", "vllm", "localhost", ""}
+NOBODY = {"root", "user", "vllm", "localhost", ""}
 """Names that tell nobody from anybody, and that logs use as words."""
 
 # A line break in JSON and the end of a colour code are letters, yet a name may begin after them.
@@ -40,7 +40,7 @@ def traces() -> dict[str, str]:
         for name, value in os.environ.items()
         if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET
     }
-    named = {name: sign for name, sign in names.items() if name not in _NOBODY}
+    named = {name: sign for name, sign in names.items() if name not in NOBODY}
     return {**named, **homes, **secrets}
 
 

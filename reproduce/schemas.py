@@ -93,6 +93,7 @@ class RepeatRecord(Facts):
     result_sha256: Sha256 | None
     started_at: datetime
     wall_s: float = Field(ge=0, description="Whole client process, warm-up included.")
+    warmup_s: float | None = Field(default=None, ge=0, description="Test request and warm-ups.")
     warmups: int = Field(ge=0)
     argv: tuple[str, ...] = Field(description="The `vllm bench serve` arguments.")
     before: ServerCounters | None
@@ -169,6 +170,7 @@ class LaunchFacts(Facts):
     launch: int
     start: int
     ready_s: float | None = Field(description="From process start to proven ready.")
+    ready_at: datetime | None = Field(default=None, description="When it was proven ready.")
     engine: EngineFacts
 
 

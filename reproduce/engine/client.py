@@ -26,11 +26,13 @@ class ClientRun:
         result: bytes of the JSON it wrote, None when it wrote none.
         problem: why there is no result, in its own last words; None when there is one.
         wall_s: whole process, warm-up included.
+        warmup_s: from the first request to the first measured one; None when it did not get there.
     """
 
     result: bytes | None
     problem: str | None
     wall_s: float
+    warmup_s: float | None = None
 
 
 def context() -> ForkServerContext:
@@ -63,9 +65,10 @@ class Client:
         never an exception: what it means for the rung is the caller's to decide.
         """
         with tempfile.NamedTemporaryFile(suffix=".txt") as console:
+            moments = self._context.RawArray("d", 2)
             process: BaseProcess = self._context.Process(
                 target=bench_worker.run,
-                args=(list(arguments), str(self._workdir), console.name, self._env),
+                args=(list(arguments), str(self._workdir), console.name, self._env, moments),
             )
             started = time.monotonic()
             try:
@@ -87,7 +90,8 @@ class Client:
             problem = f"the client wrote no result: {words}"
         data = result.read_bytes() if problem is None else None
         result.unlink(missing_ok=True)
-        return ClientRun(data, problem, wall_s)
+        first, measured = moments
+        return ClientRun(data, problem, wall_s, measured - first if first and measured else None)
 
 
 def _ending(exitcode: int) -> str:

@@ -80,7 +80,7 @@ def test_a_ratio_has_its_interval_and_every_single_request(one_run: RunDir) -> N
     assert f"95 % interval {row['low']:.1f} to {row['high']:.1f} %" in shown
     pairs, requests = (part.count('stroke-opacity=".45"') for part in shown.split("</svg>")[:2])
     assert pairs == 3
-    assert requests == 2 * 3 * 24
+    assert requests == 2 * 3 * CPU.rung("c8").prompts
 
 
 @pytest.mark.parametrize("metric", metrics.METRICS)
