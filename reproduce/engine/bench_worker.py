@@ -53,7 +53,7 @@ def run(
     descriptor = os.open(console, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
-    sys.stdout = _Console(os.fdopen(1, "w", buffering=1, closefd=False), moments)  # type: ignore[assignment]
+    sys.stdout = _Console(os.fdopen(1, "w", buffering=1, closefd=False), moments)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     try:
         from reproduce.engine.bench_preload import (  # noqa: PLC0415  preloaded by the forkserver
