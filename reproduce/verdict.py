@@ -1,5 +1,6 @@
 """What a run says about the claim, in words that do not outrun the data."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -73,7 +74,25 @@ def judge(
         Decision.DIFFERENT: f"Different by more than {margin}",
         Decision.INCONCLUSIVE: f"Inconclusive at {margin}",
     }[effect.decision]
-    return Verdict(label, f"{headline}: {_speed(profile, effect)}.", limits)
+    headline = f"{headline}: {_speed(profile, effect)}."
+    if effect.decision is Decision.INCONCLUSIVE:
+        headline += _still_known(effect, margin)
+    return Verdict(label, headline, limits)
+
+
+def _still_known(effect: Effect, margin: str) -> str:
+    """What an inconclusive result excludes all the same."""
+    known = ""
+    if effect.noninferior:
+        known += f" A loss of {margin} or more is excluded (one-sided, 5 %)."
+    if effect.smallest_margin is not None:
+        known += f" Equivalent from a margin of {_up(100 * effect.smallest_margin):.1f} % on."
+    return known
+
+
+def _up(value: float) -> float:
+    """Up to one decimal, so that what is printed still holds."""
+    return math.ceil(10 * value) / 10
 
 
 def _speed(profile: Profile, effect: Effect | None) -> str:

@@ -5,11 +5,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from reproduce import confounders, judgement, profile_store
+from reproduce import confounders, judgement, profile_store, verdict
 from reproduce.confounders import Severity
+from reproduce.equivalence import Comparison, Effect
 from reproduce.errors import ReproduceError
+from reproduce.evidence import Scope
 from reproduce.rundir import RunDir
 from reproduce.schemas import RepeatRecord, ServerCounters, Slot
 from reproduce.verdict import Label
@@ -145,3 +148,21 @@ def test_a_broken_file_is_one_line_that_names_it(run, name, text):
             assert name.rpartition("/")[2] in told
         else:  # JSON that holds no result: readable, and not what was written
             assert "changed raw files" in blocking(run)
+
+
+@pytest.mark.parametrize(
+    ("noninferior", "margin", "words"),
+    [
+        (True, 0.0329, "A loss of 3 % or more is excluded (one-sided, 5 %). "
+                       "Equivalent from a margin of 3.3 % on."),
+        (False, 0.0401, "interval 98.0 to 104.0 %). Equivalent from a margin of 4.1 % on."),
+    ],
+)  # fmt: skip
+def test_what_is_inconclusive_still_says_what_is_known(noninferior, margin, words):
+    effect = Effect("ladder mean", 5, 15, ratio=1.01, low=0.98, high=1.04,
+                    smallest_margin=margin, noninferior=noninferior)  # fmt: skip
+    profile = profile_store.load("cpu", {"ladder": [RUNG], "mean_tpot_over": []})
+    found = verdict.judge(profile, Comparison((effect,), effect), Scope(True, (), ()),
+                          pd.DataFrame({"valid": [True]}), None, [])  # fmt: skip
+    assert found.label is Label.INCONCLUSIVE
+    assert found.headline.endswith(words)
