@@ -13,7 +13,7 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy.special import stdtrit
 
 from reproduce.equivalence import log_ratios, variance_components
 from reproduce.errors import ConfigError
@@ -129,7 +129,7 @@ def repeats_needed(sd_within: ArrayLike, precision: Precision) -> NDArray[np.int
     2 t(n − 1) s_w / √(m n). Solved for m, between the limits.
     """
     n = max(precision.min_launches, 2)
-    t = stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)
+    t = stdtrit(n - 1, (1 + CONFIDENCE) / 2)
     wanted = np.ceil((2 * t * np.asarray(sd_within) / precision.width) ** 2 / n)
     return np.asarray(np.clip(wanted, precision.min_repeats, precision.max_repeats), dtype=np.int64)
 
