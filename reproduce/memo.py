@@ -1,11 +1,20 @@
-"""What a function makes of a file, remembered until the file changes."""
+"""What a function makes of a file or a run, remembered until that changes."""
 
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+
+class Rooted(Protocol):
+    """A run directory, as far as remembering goes."""
+
+    root: Path
+
 
 P = ParamSpec("P")
+R = TypeVar("R", bound=Rooted)
 T = TypeVar("T")
 
 _MOST = 8192
@@ -24,6 +33,24 @@ def remembered(read: Callable[Concatenate[Path, P], T]) -> Callable[Concatenate[
     @wraps(read)
     def ask(path: Path, /, *rest: P.args, **named: P.kwargs) -> T:
         return kept(_state(path), path, *rest, **named)  # type: ignore[arg-type]
+
+    return ask
+
+
+def once(read: Callable[[R], T]) -> Callable[[R], T]:
+    """Remember what ``read`` makes of a run until the run's manifest changes.
+
+    Of an object that describes a run, not of a path: two may judge one run by other profiles.
+    What is remembered is shared, so it must not be changed by whoever gets it.
+    """
+    kept: WeakKeyDictionary[R, tuple[tuple[int, int] | None, T]] = WeakKeyDictionary()
+
+    @wraps(read)
+    def ask(run: R) -> T:
+        state = _state(run.root)
+        if run not in kept or kept[run][0] != state:
+            kept[run] = state, read(run)
+        return kept[run][1]
 
     return ask
 

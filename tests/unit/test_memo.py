@@ -1,10 +1,11 @@
 """What was read is remembered, and read again when the file is another."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from reproduce.memo import remembered
+from reproduce.memo import once, remembered
 
 
 @remembered
@@ -43,3 +44,23 @@ def test_a_missing_file_is_the_readers_to_report(tmp_path: Path) -> None:
         lines(tmp_path / "none", 1)
     (tmp_path / "none").write_text("there now")
     assert lines(tmp_path / "none", 1) == ["there now"]
+
+
+@dataclass(eq=False)
+class Run:
+    root: Path
+
+
+@once
+def size(run: Run) -> list[int]:
+    return [len(list(run.root.iterdir()))]
+
+
+def test_a_run_is_looked_at_once_until_its_manifest_changes(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    (tmp_path / "manifest.json").write_text("{}")
+    assert size(run) is size(run)
+    assert size(Run(tmp_path)) is not size(run)
+    (tmp_path / "more").write_text("")
+    (tmp_path / "manifest.json").write_text("{ }")
+    assert size(run) == [2]
