@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,17 @@ from pathlib import Path
 
 from reproduce.engine.guard import end_group, group_members
 from reproduce.errors import EngineError
+
+
+def ending(status: int) -> str:
+    """How a process ended, by its exit status: 3, or -9 or 137 for one that SIGKILL ended."""
+    number = -status if status < 0 else status - 128
+    if number not in {sign.value for sign in signal.Signals}:
+        return f"exited with status {status}"
+    text = f"was killed by {signal.Signals(number).name}"
+    # The kernel tells nobody but its own log.
+    hint = " (as the kernel does when memory runs out)" if number == signal.SIGKILL else ""
+    return f"{text}{hint}"
 
 
 class GuardedProcess:
@@ -39,6 +51,7 @@ class GuardedProcess:
             owners.append(int(parent))
         watched = [argument for pid in owners for argument in ("--owner", str(pid))]
         guard = [sys.executable, "-m", "reproduce.engine.guard", "--report", str(write_fd)]
+        guard += ["--log", str(log.absolute())]
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             self.guard = subprocess.Popen(  # noqa: S603  our own interpreter and modules

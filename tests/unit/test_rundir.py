@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reproduce import profile_store
-from reproduce.errors import ConfigError, DataError
+from reproduce.errors import ConfigError, DataError, StorageError
 from reproduce.rundir import RunDir, sha256, write_atomic
 from reproduce.schemas import RepeatRecord, ServerCounters, Slot
 
@@ -103,7 +103,7 @@ def test_a_failed_write_leaves_the_old_file(
     path = tmp_path / "file"
     write_atomic(path, b"old")
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left")))
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(StorageError, match="No space"):
         write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]

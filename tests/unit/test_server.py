@@ -14,32 +14,33 @@ from reproduce.engine.guard import group_members
 from reproduce.engine.server import Server, ServerSpec, claim_port, free_port
 from reproduce.errors import ConfigError, EngineError
 
-STAND_IN = Path(__file__).parent / "data" / "stand_in_engine.py"
+STAND_IN = Path(__file__).parents[1] / "fakes" / "engine.py"
 
 
 @pytest.fixture
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerSpec:
     """A spec whose engine is the stand-in; its behaviour is chosen in the environment."""
-    monkeypatch.setattr(server_module, "ENGINE", [sys.executable, str(STAND_IN)])
+    monkeypatch.setattr(server_module, "ENGINE", [sys.executable, "-I", "-S", str(STAND_IN)])
+    port = free_port("127.0.0.1")
     return ServerSpec(
-        arguments=["serve"], env={"STAND_IN": ""}, workdir=tmp_path, log=tmp_path / "engine.log",
-        host="127.0.0.1", port=free_port("127.0.0.1"), model="m", backend="native",
+        arguments=["serve", "m", "--port", str(port)], env={}, workdir=tmp_path,
+        log=tmp_path / "engine.log", host="127.0.0.1", port=port, model="m", backend="native",
         ready_timeout_s=20,
     )  # fmt: skip
 
 
 def start(spec: ServerSpec, behaviour: str, **changes: object) -> Server:
-    values = {**spec.__dict__, "env": {"STAND_IN": behaviour, "PORT": str(spec.port)}, **changes}
+    values = {**spec.__dict__, "env": {"STAND_IN": behaviour}, **changes}
     return Server(ServerSpec(**values))
 
 
 def test_ready_is_proven(spec: ServerSpec) -> None:
-    with start(spec, "native") as server:
+    with start(spec, "") as server:
         assert server.wait_ready().backend == "native"
         assert server.ready_s is not None
         counters = server.counters()
         assert counters is not None
-        assert (counters.running, counters.prompt_tokens) == (0, 17)
+        assert (counters.running, counters.prompt_tokens) == (0, 0)
         pgid = server.processes[0].pgid
     assert pgid is not None
     assert group_members(pgid) == []
@@ -49,9 +50,9 @@ def test_ready_is_proven(spec: ServerSpec) -> None:
     ("behaviour", "words"),
     [
         ("crash", "exited with status 3: ValueError: no such model"),
-        ("transformers", "loaded TransformersMoEForCausalLM"),
+        ("wrong-backend", "loaded TransformersMoEForCausalLM"),
         ("silent", "loaded unknown classes"),
-        ("no-completion", "answered 500"),
+        ("errors", "answered 500"),
         ("garbage", "did not answer a completion"),
     ],
 )
@@ -76,6 +77,13 @@ def test_a_server_that_hangs_meets_its_deadline(spec: ServerSpec) -> None:
     assert time.monotonic() - began < 30
 
 
+def test_nothing_is_imported_from_where_the_model_lies(spec: ServerSpec) -> None:
+    (spec.workdir / "reproduce").mkdir()
+    (spec.workdir / "reproduce" / "__init__.py").write_text("raise SystemExit(9)\n")
+    with start(spec, "") as server:
+        assert server.wait_ready().backend == "native"
+
+
 def test_metrics_that_cannot_be_read_are_none(spec: ServerSpec) -> None:
     with start(spec, "no-metrics") as server:
         server.wait_ready()
@@ -83,7 +91,7 @@ def test_metrics_that_cannot_be_read_are_none(spec: ServerSpec) -> None:
 
 
 def test_stop_ends_the_engine_even_without_its_guard(spec: ServerSpec) -> None:
-    server = start(spec, "native")
+    server = start(spec, "")
     server.wait_ready()
     os.kill(server.processes[0].guard.pid, signal.SIGKILL)
     server.stop()
