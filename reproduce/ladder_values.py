@@ -1,14 +1,16 @@
 """The ladder's tables as bound values: each number with the raw files that it was made from."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
 import pandas as pd
 
 from reproduce import tables
-from reproduce.lineage import Bound, Source, rounded, worded
+from reproduce.lineage import MISSING, Cell, Source, counted, worded
 from reproduce.metrics import METRICS, Metric
 from reproduce.profile import Profile
 
@@ -20,11 +22,6 @@ POINTERS: Final = MappingProxyType(
     }
 )
 """Where a client's result has each metric."""
-
-MISSING: Final = "–"
-
-Cell = Bound | str
-"""A number with its sources, or the sign of a missing one."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +40,23 @@ class Origins:
     name: str = ""
     root: str = ""
 
+    @cached_property
+    def _valid(self) -> list[dict[Hashable, Any]]:
+        """As plain rows: hundreds of values ask for their files."""
+        return self.measurements[self.measurements["valid"]].to_dict("records")
+
     def of(self, rung: str, metric: str, *arms: str) -> list[Source]:
         """The valid results of a rung, or of all where the rung is the mean."""
-        frame = self.measurements
-        here = frame[frame["valid"] & frame["arm"].isin(arms) & frame[metric].notna()]
-        if rung != "mean":
-            here = here[here["rung"] == rung]
+        here = [
+            str(row["source"])
+            for row in self._valid
+            if row["arm"] in arms and rung in ("mean", row["rung"]) and not math.isnan(row[metric])
+        ]
         printed = "raw/table.json"
         return [
             Source(self.root + name, self.digests[name], "/rows" if name == printed else place)
             for place in [POINTERS[metric]]
-            for name in dict.fromkeys(here["source"])
+            for name in dict.fromkeys(here)
         ]
 
 
@@ -69,11 +72,9 @@ def ladder_row(
     rung, arms = str(row["rung"]), (profile.baseline, profile.candidate)
 
     def number(key: str, value: float, digits: int, how: str, unit: str, *only: str) -> Cell:
-        sources = origins.of(rung, metric.key, *(only or arms))
-        if pd.isna(value) or not sources:
-            return MISSING
         name = f"{origins.name}{rung}.{metric.key}.{key}"
-        return rounded(name, float(value), digits, sources, how, unit)
+        sources = origins.of(rung, metric.key, *(only or arms))
+        return counted(name, float(value), digits, sources, how, unit) if sources else MISSING
 
     def span(key: str, ends: tuple[str, str], how: str) -> Cell:
         low, high = (row[end] for end in ends)

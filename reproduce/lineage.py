@@ -8,13 +8,16 @@ an error. So an article can lack a number's source only by not printing the numb
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jinja2
+from markupsafe import Markup
 
+from reproduce.braces import braces
 from reproduce.errors import DataError
 
 _OPEN, _BREAK, _CLOSE = "\ue000", "\ue001", "\ue002"
@@ -71,19 +74,40 @@ class Bound:
 
     @property
     def origin(self) -> str:
-        """Where it comes from, in a line; only the first of several files is named."""
-        more = len({source.path for source in self.sources}) - 1
-        others = f", further files: {more}" if more else ""
-        return f"{self.reduction}; {self.sources[0]}{others}; rounding: {self.rounding}"
+        """Where it comes from, in a line."""
+        unit = f"unit: {self.unit}; " if self.unit else ""
+        digest = f"sha256 {self.digest[:12]}" + (" of their list" if len(self.files) > 1 else "")
+        return (
+            f"{self.reduction}; {'; '.join(self.places)}; {digest}; {unit}rounding: {self.rounding}"
+        )
 
-    @property
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """Its sources, as patterns of paths and the place in each; see :mod:`reproduce.braces`."""
+        paths: dict[str, list[str]] = {}
+        for source in self.sources:
+            paths.setdefault(source.pointer, []).append(source.path)
+        return tuple(f"{p}#{place}" for place, listed in paths.items() for p in braces(listed))
+
+    @cached_property
+    def files(self) -> Mapping[str, str]:
+        """sha256 of each source file, by path and in its order."""
+        return dict(sorted((source.path, source.sha256) for source in self.sources))
+
+    @cached_property
     def digest(self) -> str:
-        """sha256 of the source file; of the list of digests and paths where there are several."""
-        files = sorted({(source.path, source.sha256) for source in self.sources})
-        if len(files) == 1:
-            return files[0][1]
-        listed = "".join(f"{digest}  {path}\n" for path, digest in files)
+        """sha256 of the source file; where there are several, of what ``sha256sum`` prints."""
+        if len(self.files) == 1:
+            return next(iter(self.files.values()))
+        listed = "".join(f"{digest}  {path}\n" for path, digest in self.files.items())
         return hashlib.sha256(listed.encode()).hexdigest()
+
+
+Cell = Bound | str
+"""A value with its sources, or words without a number."""
+
+MISSING: Final = "–"
+"""The sign of a value that is not known."""
 
 
 def rounded(
@@ -96,7 +120,7 @@ def rounded(
 ) -> Bound:
     """A number printed with so many decimals; a dash where it is missing."""
     if math.isnan(value):
-        return Bound(id, "missing", "–", tuple(sources), reduction, unit)
+        return Bound(id, "missing", MISSING, tuple(sources), reduction, unit)
     printed = f"{value:,.{digits}f}"
     rounding = f"half to even, decimals: {digits}"
     return Bound(id, value, printed, tuple(sources), reduction, unit, rounding)
@@ -111,6 +135,38 @@ def worded(
 ) -> Bound:
     """Words made from the data, printed as they are."""
     return Bound(id, text, text, tuple(sources), reduction, unit)
+
+
+def told(
+    id: str,  # noqa: A002 - the field's name
+    text: str,
+    sources: Sequence[Source],
+    reduction: str,
+    unit: str = "",
+) -> Cell:
+    """Words made from the data: bound where they hold a number, else as they are.
+
+    So is what has no source on file: a page says which of its numbers have none.
+    """
+    if sources and any(numerals(text)):
+        return worded(id, text, sources, reduction, unit)
+    return text
+
+
+def counted(
+    id: str,  # noqa: A002 - the field's name
+    value: float | None,
+    digits: int,
+    sources: Sequence[Source],
+    reduction: str,
+    unit: str = "",
+) -> Cell:
+    """A number printed with so many decimals; see :func:`told`. A dash where it is missing."""
+    if value is None or math.isnan(value):
+        return MISSING
+    if not sources:
+        return f"{value:,.{digits}f}"
+    return rounded(id, value, digits, sources, reduction, unit)
 
 
 class Numeral(NamedTuple):
@@ -158,12 +214,23 @@ def unnamed(text: str, names: Sequence[str]) -> Iterator[Numeral]:
             yield numeral
 
 
+def markdown(text: str) -> str:
+    """Text as Markdown shows it, in a cell of a table as well: no tag, no link, no emphasis."""
+    line = re.sub(r"\s*[\r\n]\s*", " ", text)
+    return re.sub(r"[\\`*\[\]|]", r"\\\g<0>", escape(line, quote=False))
+
+
+def code(text: str) -> str:
+    """Text for a code span or block, which shows everything but its own end as it is."""
+    return text.replace("`", "'")
+
+
 def render(source: str, context: Mapping[str, Any], names: Sequence[str], label: str) -> Rendered:
     """Fill in a template.
 
     Args:
-        source: Jinja template. The filters ``cell`` and ``attribute`` make a value fit for a cell
-            of a Markdown table and for an attribute of an HTML tag.
+        source: Jinja template. Every value is made fit for Markdown text, tables included; the
+            filters ``code`` and ``attribute`` make it fit for code and for an HTML attribute.
         context: bound values, and text without numbers.
         names: what may contain digits without being a number.
         label: how messages call the template.
@@ -173,18 +240,21 @@ def render(source: str, context: Mapping[str, Any], names: Sequence[str], label:
     """
     used: list[Bound] = []
 
-    def fenced(value: Any, text: str | None = None) -> Any:
-        if not isinstance(value, Bound):
+    def fenced(value: Any, fit: Callable[[str], str] = markdown) -> Markup:
+        if isinstance(value, Markup):  # made by a filter or a macro already
             return value
+        if not isinstance(value, Bound):
+            return Markup(fit(str(value)))  # noqa: S704 - `fit` has escaped it
         used.append(value)
-        return f"{_OPEN}{len(used) - 1}{_BREAK}{value.printed if text is None else text}{_CLOSE}"
+        text = f"{_OPEN}{len(used) - 1}{_BREAK}{fit(value.printed)}{_CLOSE}"
+        return Markup(text)  # noqa: S704 - `fit` has escaped it
 
-    environment = jinja2.Environment(  # noqa: S701 - Markdown; `attribute` escapes
-        undefined=jinja2.StrictUndefined, finalize=fenced,
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, finalize=fenced, autoescape=True,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters["cell"] = lambda b: fenced(b, escape(b.printed, False).replace("|", "\\|"))
-    environment.filters["attribute"] = lambda b: fenced(b, escape(b.printed))
+    environment.filters["code"] = lambda value: fenced(value, code)
+    environment.filters["attribute"] = lambda value: fenced(value, escape)
     try:
         _refuse_typed(environment, source, names, label)
         fenced_text = environment.from_string(source).render(context)
@@ -238,14 +308,15 @@ def _refuse_namesakes(bounds: Mapping[Bound, int]) -> None:
         raise DataError(f"two different values are called '{twice[0]}'")
 
 
-def printing(number: str, bounds: Sequence[Bound]) -> list[Bound]:
-    """The values that print a number: ``2378`` and ``2,378`` are the same, 99.6 and 99.60 not."""
+def prints(number: str, text: str) -> bool:
+    """Whether a text has a number: ``2378`` and ``2,378`` are the same, 99.6 and 99.60 not."""
     wanted = number.strip().removesuffix("%").strip().replace(",", "")
-    return [
-        bound
-        for bound in bounds
-        if wanted in (n.text.replace(",", "") for n in numerals(bound.printed))
-    ]
+    return wanted in (n.text.replace(",", "") for n in numerals(text))
+
+
+def printing(number: str, bounds: Sequence[Bound]) -> list[Bound]:
+    """The values that print a number; see :func:`prints`."""
+    return [bound for bound in bounds if prints(number, bound.printed)]
 
 
 def moved(old: Mapping[str, str], new: Mapping[str, str]) -> list[Moved]:

@@ -1,5 +1,6 @@
 """The commands `article` and `trace`: the article from its data, and a number back to its file."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -50,8 +51,19 @@ def _check() -> None:
     typer.echo("article.md, figures/ and lineage.csv are what the data give")
 
 
-def trace(number: Annotated[str, typer.Argument(help="As article.md prints it: 99.6")]) -> None:
-    """Where a number of the article comes from: file, digest, place, reduction, rounding."""
+def trace(
+    number: Annotated[str, typer.Argument(help="As the page prints it: 99.6")],
+    run: Annotated[
+        Path | None, typer.Option(help="A run directory: look in its report.html instead.")
+    ] = None,
+) -> None:
+    """Where a number of the article, or of a run's report, comes from.
+
+    File, digest, place in the file, reduction, unit, rounding.
+    """
+    if run is not None:
+        _trace_report(number, run)
+        return
     from reproduce.article import build
     from reproduce.lineage import printing
 
@@ -69,3 +81,24 @@ def trace(number: Annotated[str, typer.Argument(help="As article.md prints it: 9
         typer.echo(f"  reduction  {bound.reduction}")
         typer.echo(f"  unit       {bound.unit or 'none'}")
         typer.echo(f"  rounding   {bound.rounding}\n")
+
+
+def _trace_report(number: str, run: Path) -> None:
+    from reproduce.lineage import prints
+    from reproduce.lineage_table import NAME, from_csv
+
+    path = run / "tables" / NAME
+    if not path.is_file():
+        raise ConfigError(f"{path}: missing: `reproduce report {run}` writes it")
+    found = [row for row in from_csv(path.read_bytes()) if prints(number, row["printed"])]
+    if not found:
+        raise ConfigError(f"'{number}' is not in {run}/report.html; {path} lists every number")
+    for row in found:
+        typer.echo(f"report.html: {row['printed']}")
+        typer.echo(f"  id         {row['id']}")
+        for place in row["sources"].split("; "):
+            typer.echo(f"  from       {place}")
+        typer.echo(f"  sha256     {row['sha256']}")
+        typer.echo(f"  reduction  {row['reduction']}")
+        typer.echo(f"  unit       {row['unit'] or 'none'}")
+        typer.echo(f"  rounding   {row['rounding']}\n")

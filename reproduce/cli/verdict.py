@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from reproduce import audit as auditor
@@ -15,6 +14,7 @@ from reproduce.audit import Finding, Outcome
 from reproduce.display import number
 from reproduce.result_files import read_results
 from reproduce.rundir import RunDir
+from reproduce.terminal import PlainConsole, say
 
 _SHOWN = (Outcome.VIOLATED, Outcome.NOTE)
 
@@ -28,15 +28,16 @@ def register(app: typer.Typer) -> None:
 
 def claims(run: Annotated[Path, typer.Argument(help="A run directory.")]) -> None:
     """Judge every claim of the article on a run; data/published is the article's own."""
-    frame = judgement.claims_frame(RunDir.open(run))
+    judged = judgement.judged_claims(RunDir.open(run))
     table = Table(box=None, pad_edge=False)
     for heading in ("the article says", "verdict", "found", "its own data"):
         table.add_column(heading, overflow="fold")
-    for row in frame.to_dict("records"):
-        found = f"{row['found']}. {row['note']}" if row["note"] else row["found"]
-        table.add_row(row["statement"], row["verdict"], found, row["article's own data"])
-    Console(markup=False).print(table)
-    typer.echo(display_claims.summary(frame))
+    for one in judged:
+        answer = one.answer
+        found = f"{answer.found}. {answer.note}" if answer.note else answer.found
+        table.add_row(one.claim.statement, answer.standing.value, found, one.consistency.value)
+    PlainConsole().print(table)
+    say(display_claims.summary(judged))
 
 
 def audit(
@@ -55,7 +56,7 @@ def audit(
             findings = auditor.audit(result.data, input_len=input_len, output_len=output_len)
             violated |= any(finding.outcome is Outcome.VIOLATED for finding in findings)
             for line in audit_lines(result.where, findings):
-                typer.echo(line)
+                say(line)
     if violated:
         raise typer.Exit(1)
 
@@ -96,18 +97,18 @@ def compare(
 ) -> None:
     """Compare results made elsewhere; exit 1 when a file contradicts itself."""
     found = comparing.compare(native, transformers, margin)
-    console = Console(markup=False)
+    console = PlainConsole()
     for metric in found.metrics:
         console.print(_metric_table(found, metric))
     for where, finding in found.findings:
         if finding.outcome in _SHOWN:
-            typer.echo(f"{where}: {finding.outcome.value} {finding.identity}: {finding.sentence}")
-    typer.echo(f"audit: {_counts([finding for _, finding in found.findings])}")
+            say(f"{where}: {finding.outcome.value} {finding.identity}: {finding.sentence}")
+    say(f"audit: {_counts([finding for _, finding in found.findings])}")
     for confounder in found.confounders:
-        typer.echo(f"{confounder.severity.value}: {confounder.name}: {confounder.sentence}")
-    typer.echo(f"verdict: {found.verdict.label.value}. {found.verdict.headline}")
+        say(f"{confounder.severity.value}: {confounder.name}: {confounder.sentence}")
+    say(f"verdict: {found.verdict.label.value}. {found.verdict.headline}")
     for limit in found.verdict.limits:
-        typer.echo(f"  {limit}")
+        say(f"  {limit}")
     if any(finding.outcome is Outcome.VIOLATED for _, finding in found.findings):
         raise typer.Exit(1)
 

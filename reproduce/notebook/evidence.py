@@ -1,13 +1,14 @@
 """What the engines really ran, and where."""
 
-from reproduce import analysis, display
+from reproduce import analysis, display_evidence, origins
 from reproduce.notebook import View
 from reproduce.rundir import RunDir
 
 
 def engines(run: RunDir) -> View:
     """What both engines really ran, side by side."""
-    return View(display.engines(analysis.engine_facts(run), run.profile))
+    facts = analysis.engine_facts(run)
+    return View(display_evidence.engines(facts, run.profile, origins.files_of(run)))
 
 
 def fusions(run: RunDir) -> View:
@@ -15,24 +16,27 @@ def fusions(run: RunDir) -> View:
     baseline = analysis.facts_of(run, run.profile.baseline)
     candidate = analysis.facts_of(run, run.profile.candidate)
     architecture = baseline.architecture if baseline is not None else None
-    return View(display.fusions(candidate, architecture or analysis.native_architecture(run)))
+    architecture = architecture or analysis.native_architecture(run)
+    return View(display_evidence.fusions(candidate, architecture))
 
 
 def scope(run: RunDir) -> View:
     """Why the run does or does not test the claim, and what differs between its engines."""
-    return View(display.scope(analysis.scope(run)))
+    return View(display_evidence.scope(analysis.scope(run), origins.files_of(run)))
 
 
 def agreement(run: RunDir) -> View:
     """Whether the engines answered alike."""
-    return View(display.agreement(analysis.agreement_table(run)))
+    frame, files = analysis.agreement_table(run), origins.files_of(run)
+    return View(display_evidence.agreement(frame, files, analysis.REFERENCE))
 
 
 def commands(run: RunDir) -> View:
     """How each server was started."""
-    return View(display.commands(analysis.commands(run)))
+    return View(display_evidence.commands(analysis.commands(run)))
 
 
 def provenance(run: RunDir) -> View:
     """Where the run was made, and whether its raw files are as they were written."""
-    return View(display.provenance(run.manifest, run.changed_files()))
+    files = origins.files_of(run)
+    return View(display_evidence.provenance(run.manifest, run.changed_files(), files))

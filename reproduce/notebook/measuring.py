@@ -1,6 +1,6 @@
 """Measuring, and what is on file."""
 
-from reproduce import analysis, display
+from reproduce import analysis, display, display_claims, display_course, origins, timing
 from reproduce import measure as measuring
 from reproduce.notebook import View
 from reproduce.rundir import RunDir
@@ -19,7 +19,22 @@ def measure(run: RunDir) -> View:
 def invalid(run: RunDir) -> View:
     """Attempts that do not count, with the reason."""
     frame = analysis.measurements(run)
-    shown = frame.loc[~frame["valid"], ["arm", "launch", "rung", "repeat", "reasons"]]
+    shown = frame.loc[~frame["valid"], ["arm", "launch", "rung", "repeat", "reasons", "source"]]
     if shown.empty:
         return View("<p>Every repeat on file counts.</p>")
-    return View(display.table(shown, caption="Repeats that do not count"))
+    return View(display_claims.invalid(shown, origins.files_of(run)))
+
+
+def gaps(run: RunDir) -> View:
+    """What launches lack because a server failed."""
+    sources = origins.files_of(run).like("raw/*/launch-*/start-*/failure.json")
+    return View(display_course.gaps(analysis.gaps(run), sources))
+
+
+def cost(run: RunDir) -> View:
+    """What the harness cost, beside the measuring itself."""
+    found = timing.spent(analysis.timed(run), run.launch_facts())
+    files = origins.files_of(run)
+    sources = [*files.like("raw/*.record.json", "/started_at"), *files.results("/duration"),
+               *files.like("raw/*/launch-*/start-*/facts.json", "/ready_at")]  # fmt: skip
+    return View(display_course.cost(found, sources))

@@ -1,9 +1,14 @@
 """Memory budgets, the article's memory figures, and what logs say."""
 
-import pandas as pd
+from typing import Any
 
-from reproduce import analysis, catalog, display, memory_figure, memory_report
+import pandas as pd
+from markupsafe import Markup
+
+from reproduce import analysis, catalog, display, memory_figure, memory_report, origins
+from reproduce.errors import ConfigError
 from reproduce.figures import PALETTES, to_bytes
+from reproduce.lineage import Cell, Source, counted, told
 from reproduce.memory.architecture import Architecture, parse_architecture
 from reproduce.memory.budget import Serving
 from reproduce.memory.kv_cache import CPU_BLOCK_SIZE, CPU_MLA_BLOCK_SIZE
@@ -38,43 +43,61 @@ def cases() -> list[memory_report.BudgetCase]:
     )
 
 
-def budget_figure() -> View:
+def budget_figure(run: RunDir) -> View:
     """The four budgets as stacked bars."""
-    drawn = cases()
+    drawn, files = cases(), origins.files_of(run)
     svgs = {theme: to_bytes(memory_figure.budget_figure(drawn, theme), "svg") for theme in PALETTES}
-    return View(display.figure(svgs, memory_figure.budget_alt(drawn)))
+    sources, words = origins.memory_sources(files, *GPUS), memory_figure.budget_alt(drawn)
+    alt = told("memory.figure", words, sources, "memory_figure.budget_alt")
+    return View(display.figure(svgs, alt))
 
 
-def budget_table() -> View:
+def budget_table(run: RunDir) -> View:
     """The four budgets as numbers, one column per pipeline stage."""
-    frame = memory_report.budget_frame(cases())
-    names = [f"{r.GPU}, {r.topology}, stage {r.stage}" for r in frame.itertuples()]
-    sizes = frame.drop(columns=["GPU", "topology", "stage"]).T
-    sizes.columns = pd.Index(names)
-    shown = sizes.map(lambda cell: cell if isinstance(cell, str) else f"{cell:,.3f}")
-    return View(display.table(shown.reset_index(names="GiB per GPU"), caption="Memory budgets"))
+    frame, files = memory_report.budget_frame(cases()), origins.files_of(run)
+    keys = [str(key) for key in frame if key not in ("GPU", "topology", "stage")]
+    shown: dict[Cell, list[Cell]] = {"GiB per GPU": list(keys)}
+    for row in frame.to_dict("records"):
+        name = f"{row['GPU']}, {row['topology']}, stage {row['stage']}"
+        sources = origins.memory_sources(files, str(row["GPU"]))
+        heading = told(f"memory.{name}", name, sources, "memory_report.budget_frame")
+        shown[heading] = [
+            row[key] if isinstance(row[key], str)
+            else counted(f"memory.{name}.{key}", row[key], 3, sources, "budget.budget_from_gpu",
+                         "requests" if key.startswith("requests") else "GiB")
+            for key in keys
+        ]  # fmt: skip
+    return View(display.table(pd.DataFrame(shown), caption="Memory budgets"))
 
 
-def article_table() -> View:
+def article_table(run: RunDir) -> View:
     """The article's memory figures beside the model's."""
-    model = architecture()
+    model, files = architecture(), origins.files_of(run)
     frame = memory_report.article_frame(
         catalog.load_published_figures(),
         model,
         catalog.load_gpu(GPUS[0]),
         Serving(model.max_position_embeddings),
     )
-    return View(display.table(_rounded(frame, 2), caption="The article's memory figures"))
+    sources = [*files.at("data/published/memory_figures.json", "/figures"),
+               *origins.memory_sources(files, GPUS[0])]  # fmt: skip
+    shown = display.bound_frame(
+        frame, "memory.article", lambda _: sources, "memory_report.article_frame", 2, {}
+    )
+    return View(display.table(shown, caption="The article's memory figures"))
 
 
-def log_table() -> View:
+def log_table(run: RunDir) -> View:
     """Public log lines, each with its errors."""
-    shown = _rounded(_logs(), 3)
-    shown["claimed"] = shown["claimed"].map({True: "yes", False: "no"})
+    frame = _logs()
+    shown = display.bound_frame(
+        frame.assign(claimed=frame["claimed"].map({True: "yes", False: "no"})),
+        "memory.log", lambda _: _log_sources(run), "memory_report.log_frame", 3, {},
+    )  # fmt: skip
     return View(display.table(shown, caption="Public logs against the model"))
 
 
-def log_summary() -> View:
+def log_summary(run: RunDir) -> View:
     """Largest errors, for the versions the model claims and for the rest."""
     frame = _logs()
     claimed = frame["claimed"].astype(bool)
@@ -90,17 +113,43 @@ def log_summary() -> View:
             ("older, or AMD", frame[~claimed]),
         )
     ]
-    shown = _rounded(pd.DataFrame(rows), 3)
+    shown = display.bound_frame(
+        pd.DataFrame(rows), "memory.logs", lambda _: _log_sources(run),
+        "memory_report.log_frame, count and largest", 3, {},
+    )  # fmt: skip
     return View(display.table(shown, caption="Errors against public logs"))
+
+
+def _log_sources(run: RunDir) -> list[Source]:
+    files = origins.files_of(run)
+    return [*files.at("data/memory_logs.csv"), *files.like("data/models/*.json", "/config"),
+            *files.at("data/gpus.yaml", "/gpus")]  # fmt: skip
 
 
 def measured_table(run: RunDir) -> View:
     """Predicted against logged memory of the run's engines, by arm."""
-    measured = [arm for name in run.profile.arms if (arm := _measured(run, name)) is not None]
+    try:
+        architecture(run.profile.model.id)
+    except ConfigError as error:
+        return View(Markup("<p>Not predicted: {}.</p>").format(str(error)))
+    measured = {name: arm for name in run.profile.arms if (arm := _measured(run, name)) is not None}
     if not measured:
         return View("<p>No engine log on file says how large its KV cache is.</p>")
-    frame = memory_report.measured_frame(architecture(run.profile.model.id), measured)
-    return View(display.table(_rounded(frame, 3), caption="Predicted and logged memory"))
+    frame = memory_report.measured_frame(
+        architecture(run.profile.model.id), list(measured.values())
+    )
+    files, names = origins.files_of(run), list(measured)
+    model = [s for s in files.like("data/models/*.json", "/config")
+             if s.path.endswith(f"/{run.profile.model.id}.json")]  # fmt: skip
+
+    def sources(row: "pd.Series[Any]") -> list[Source]:
+        arm = names[int(str(row.name))]
+        logs = files.like(f"raw/{arm}/launch-*/start-*/engine*.log*", "facts")
+        return [*logs[:1], *model, *files.at("profile.yaml")]
+
+    how = "memory_report.measured_frame, evidence.parse_log"
+    shown = display.bound_frame(frame, "memory.run", sources, how, 3, {})
+    return View(display.table(shown, caption="Predicted and logged memory"))
 
 
 def _measured(run: RunDir, name: str) -> memory_report.MeasuredArm | None:
@@ -138,10 +187,3 @@ def _logs() -> pd.DataFrame:
     logs = catalog.load_memory_logs()
     architectures = {name: architecture(name) for name in {log.model for log in logs}}
     return memory_report.log_frame(logs, architectures, catalog.load_gpus())
-
-
-def _rounded(frame: pd.DataFrame, digits: int) -> pd.DataFrame:
-    shown = frame.copy()
-    for name in frame.columns[[pd.api.types.is_float_dtype(kind) for kind in frame.dtypes]]:
-        shown[name] = [display.number(cell, digits) for cell in frame[name]]
-    return shown

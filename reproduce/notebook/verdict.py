@@ -5,8 +5,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from reproduce import analysis, display, figures, judgement, ladder_values, metrics, tables
-from reproduce.lineage import Bound
+from reproduce import (
+    analysis,
+    display,
+    figures,
+    judgement,
+    ladder_values,
+    metrics,
+    origins,
+    tables,
+)
+from reproduce.lineage import Cell, Source, told
 from reproduce.notebook import View
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir, write_atomic
@@ -14,49 +23,48 @@ from reproduce.rundir import RunDir, write_atomic
 
 def box(run: RunDir) -> View:
     """The verdict, and what limits it."""
-    return View(display.verdict(judgement.verdict_of(run)))
+    everything = origins.files_of(run).at("manifest.json", "/files")
+    return View(display.verdict(judgement.verdict_of(run), _ladder(run), everything))
 
 
 def article_table(run: RunDir) -> View:
-    """The article's table with this run's numbers."""
-    frame = analysis.measurements(run)
-    rows = ladder_values.article_rows(run.profile, _article_origins(run, frame))
-    workloads = tables.article_table(frame, run.profile)["workload"]
-    return View(display.article_table(list(workloads), rows, run.profile))
-
-
-def _article_origins(run: RunDir, frame: pd.DataFrame) -> ladder_values.Origins:
-    """The article rounds otherwise, so its values have names of their own."""
-    return ladder_values.Origins(frame, run.manifest.files, "article.")
+    """The article's table with this run's numbers; rounded otherwise, so named otherwise."""
+    rows = ladder_values.article_rows(run.profile, _origins(run, "article."))
+    return View(display.article_table(_workloads(run), rows, run.profile))
 
 
 def metric_table(run: RunDir, metric: str) -> View:
     """One metric over the ladder: both arms, ratio, interval, spread."""
-    workloads, rows = _rows(run, analysis.measurements(run), metric)
-    return View(display.ladder_table(workloads, rows, metrics.METRICS[metric], run.profile))
-
-
-def lineage(run: RunDir) -> View:
-    """Every number of the metrics' tables, with the raw files that it was made from."""
-    frame = analysis.measurements(run)
-    rows = ladder_values.article_rows(run.profile, _article_origins(run, frame))
-    for metric in metrics.METRICS:
-        rows += _rows(run, frame, metric)[1]
-    cells = [cell for row in rows for cell in row.values()]
-    return View(display.lineage([cell for cell in cells if isinstance(cell, Bound)]))
-
-
-def _rows(
-    run: RunDir, frame: pd.DataFrame, metric: str
-) -> tuple[list[str], list[dict[str, ladder_values.Cell]]]:
-    """The workloads of the ladder, and the values of each."""
-    table = tables.ladder_table(frame, run.profile, metric)
-    origins = ladder_values.Origins(frame, run.manifest.files)
+    about, made_from = metrics.METRICS[metric], _origins(run)
+    table = tables.ladder_table(analysis.measurements(run), run.profile, metric)
     rows = [
-        ladder_values.ladder_row(row, metrics.METRICS[metric], run.profile, origins)
-        for _, row in table.iterrows()
+        ladder_values.ladder_row(row, about, run.profile, made_from) for _, row in table.iterrows()
     ]
-    return list(table["workload"]), rows
+    return View(display.ladder_table(_workloads(run), rows, about, run.profile))
+
+
+def _origins(run: RunDir, name: str = "") -> ladder_values.Origins:
+    return ladder_values.Origins(analysis.measurements(run), origins.files_of(run).digests, name)
+
+
+def _ladder(run: RunDir) -> list[Source]:
+    """What the ratio over the whole ladder is made from, and the margin it is held against."""
+    arms = (run.profile.baseline, run.profile.candidate)
+    margin = origins.files_of(run).at("profile.yaml", "/margin")
+    return [*_origins(run).of("mean", "total_tok_s", *arms), *margin]
+
+
+def _workloads(run: RunDir) -> list[Cell]:
+    """The ladder's rows in words, the mean last."""
+    files = origins.files_of(run)
+    return [
+        *(
+            told(f"{rung.name}.workload", tables.workload(rung),
+                 files.at("profile.yaml", f"/ladder/{place}"), "tables.workload")
+            for place, rung in enumerate(run.profile.ladder)
+        ),
+        "mean of the ratios",
+    ]  # fmt: skip
 
 
 def ladder_figure(run: RunDir) -> View:
@@ -67,7 +75,9 @@ def ladder_figure(run: RunDir) -> View:
         theme: figures.to_bytes(figures.ladder_figure(table, frame, run.profile, theme), "svg")
         for theme in figures.PALETTES
     }
-    return View(display.figure(svgs, figures.ladder_alt(table, run.profile)))
+    words = figures.ladder_alt(table, run.profile)
+    alt = told("ladder.figure", words, _ladder(run), "figures.ladder_alt")
+    return View(display.figure(svgs, alt))
 
 
 def save(run: RunDir) -> View:

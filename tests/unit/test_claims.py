@@ -1,6 +1,7 @@
 """Every claim has a line, and no verdict says more than its facts."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from fractions import Fraction
@@ -14,8 +15,11 @@ from hypothesis import strategies as st
 from reproduce import claims, display_claims, judgement
 from reproduce.claim_checks import Checks
 from reproduce.claim_tests import RunTests
-from reproduce.claims import Consistency, Standing
+from reproduce.claims import Answer, Consistency, Standing
+from reproduce.display_claims import ClaimSources
 from reproduce.errors import DataError
+from reproduce.files import Files
+from reproduce.lineage import Source
 from reproduce.rounding import Relation, Span, exact, mean, printed, relation
 from reproduce.rundir import RunDir
 from tests.unit.test_confounders import CLEAN, launch, measured
@@ -317,11 +321,19 @@ def test_two_claims_of_one_name_and_an_unknown_rule_are_refused(tmp_path):
 # On a run directory
 
 
+SOURCE = Source("raw/a", "a" * 64, "/x")
+FILES = Files({"manifest.json": "a" * 64})
+
+
+def html_of(judged):
+    places = ClaimSources((SOURCE,), (SOURCE,), (SOURCE,))
+    return display_claims.claims(judged, [places] * len(judged), [SOURCE])
+
+
 def test_frames_of_the_published_run(published):
-    frame = judgement.claims_frame(published)
-    assert len(frame) == len(CLAIMS)
-    html = display_claims.claims(frame)
-    assert html.count("<tr>") == len(CLAIMS) + 2
+    judged = judgement.judged_claims(published)
+    assert len(judged) == len(judgement.claims_frame(published)) == len(CLAIMS)
+    assert html_of(judged).count("<tr") == len(CLAIMS) + 1
     audit = judgement.audit_frame(published)
     assert audit["violated"].sum() == 0
     assert audit["holds"].sum() > 40
@@ -329,13 +341,15 @@ def test_frames_of_the_published_run(published):
 
 
 def test_what_files_say_is_escaped(published):
-    frame = judgement.claims_frame(published).head(1).assign(found="<script>", note="<b>")
-    assert "<script>" not in display_claims.claims(frame)
-    named = judgement.confounders_frame(published).head(1).assign(found="<script>")
-    assert "<script>" not in display_claims.confounders(named)
+    first = judgement.judged_claims(published)[0]
+    answer = Answer(Standing.REPRODUCED, "<script>1", "<b>2")
+    html = html_of([replace(first, answer=answer, own_data="<i>3")])
+    named = judgement.confounders_frame(published).head(1).assign(found="<script>1")
+    html += display_claims.confounders(named, FILES)
     audit = judgement.audit_frame(published).head(1)
-    audit = audit.assign(violated=1, **{"first finding": "<script>"})
-    assert "<script>" not in display_claims.audit(audit)
+    audit = audit.assign(violated=1, **{"first finding": "<script>1"})
+    html += display_claims.audit(audit, FILES)
+    assert not {"<script", "<b>", "<i>"} & set(re.findall(r"<\w+>?", html))
 
 
 def test_an_edited_raw_file_is_found(tmp_path, published):

@@ -1,12 +1,13 @@
 """Each number of the ladder's tables can be made again from the files that it names."""
 
+import hashlib
 import json
 from pathlib import Path
 from statistics import median
 
 import pytest
 
-from reproduce import analysis, display, profile_store, tables
+from reproduce import analysis, display, lineage_table, profile_store, tables
 from reproduce.ladder_values import MISSING, Cell, Origins, article_rows, ladder_row
 from reproduce.lineage import Bound, Source, worded
 from reproduce.metrics import METRICS
@@ -91,7 +92,7 @@ def test_what_does_not_count_is_no_source(measured: RunDir) -> None:
     record = record.with_name(f"{record.stem}.record.json")
     data = json.loads(record.read_text())
     record.write_text(json.dumps({**data, "valid": False, "reasons": ["made up"]}))
-    after = bound(rows(measured, "total_tok_s")["c1"]["base"])
+    after = bound(rows(RunDir.open(measured.root), "total_tok_s")["c1"]["base"])
     assert after.sources == before.sources[1:]
 
 
@@ -104,19 +105,30 @@ def test_printed_values_name_the_printed_table(published: RunDir) -> None:
 
 
 def test_a_traced_number_escapes_what_comes_from_files() -> None:
-    origin = Source('raw/"><b>', "a" * 64, "/x")
-    html = display.traced(worded("n", "<1>", [origin], "as stored"))
-    assert html == (
-        '<span class="bound" tabindex="0" title="as stored; raw/&#34;&gt;&lt;b&gt;#/x; '
-        'rounding: none">&lt;1&gt;</span>'
-    )
+    origin = Source("raw/'\"><b>", "a" * 64, "/x")
+    html = display.traced(worded("n", "<1'>", [origin], "as stored"))
+    assert "<b>" not in html
+    assert html.startswith('<span class="bound" tabindex="0" title="as stored; &#39;raw/&#39;')
+    assert html.endswith("'>&lt;1&#39;&gt;</span>")
+    page, (entry,) = lineage_table.gathered(html)
+    assert (entry.id, entry.printed, entry.files, entry.sha256) == ("n", "<1'>", 1, "a" * 64)
+    assert "data-lineage" not in page
+    assert ' data-id="n">' in page
     assert display.traced(MISSING) == MISSING
 
 
-def test_a_line_of_origin_counts_files_once() -> None:
+def test_a_line_of_origin_names_files_in_few_words() -> None:
     sources = [
         Source("a", "a" * 64, "/x"),
         Source("a", "a" * 64, "/y"),
-        Source("b", "b" * 64, "/x"),
+        *(Source(f"b-{n}", "b" * 64, "/x") for n in (1, 2, 3)),
     ]
-    assert worded("n", "1", sources, "sum").origin == "sum; a#/x, further files: 1; rounding: none"
+    listed = "".join(f"{one}  {one[0]}{tail}\n" for one, tail in zip(
+        ("a" * 64, *["b" * 64] * 3), ("", "-1", "-2", "-3"), strict=True))  # fmt: skip
+    digest = hashlib.sha256(listed.encode()).hexdigest()[:12]
+    assert worded("n", "1", sources, "sum", "s").origin == (
+        f"sum; {{b-{{1..3}},a}}#/x; a#/y; sha256 {digest} of their list; unit: s; rounding: none"
+    )
+    assert worded("n", "1", sources[:1], "sum").origin == (
+        "sum; a#/x; sha256 aaaaaaaaaaaa; rounding: none"
+    )
