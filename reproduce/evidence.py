@@ -13,10 +13,11 @@ from reproduce.fusions import EXPECTED_FUSIONS, MLA_TARGET
 from reproduce.schemas import EngineFacts, Fusion
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\].*$")
+_REPEATED = re.compile(r"\[repeated \d{1,9}x across cluster\].*$")
 _MAX_LINE = 4000
 
-_NUMBER = r"([0-9][0-9,]*(?:\.[0-9]+)?)"
+# At most so many digits: a longer number is none that an engine has.
+_NUMBER = r"([0-9][0-9,]{0,20}(?:\.[0-9]{1,20})?)"
 _PATTERNS: dict[str, re.Pattern[str]] = {
     "version": re.compile(
         r"LLM engine \(v?([^)\s]+)\)|\bversion (\d+\.\d[^\s]*)|vLLM API server version (\S+)"

@@ -51,5 +51,7 @@ def render(page: Path) -> Path:
             words = [f"nothing within {_TIMEOUT_S} s"]
         if not draft.is_file():
             raise ConfigError(f"--pdf: {program} printed nothing: {' '.join(words)[:200]}")
-        shutil.move(draft, target)
+        # Beside it first: a copy over a link would write to where that leads.
+        landed = shutil.copyfile(draft, target.with_name(f".{target.name}"))
+        landed.replace(target)
     return target

@@ -5,19 +5,22 @@ A profile is plain data. Reading one from a file, and overriding keys by name, i
 """
 
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from reproduce.errors import DataError
+from reproduce.handed_over import ClientFlags, Environment, ServeFlags
+
 Backend = Literal["native", "transformers"]
-FlagValue = bool | int | float | str
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=64)]
 
 
 class Strict(BaseModel):
     """Base of every configuration model: an unknown key is an error, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Model(Strict):
@@ -25,6 +28,7 @@ class Model(Strict):
 
     id: str = Field(
         min_length=1,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
         description="'tiny-deepseek-v3' (made locally), a local checkpoint directory, or a hub id.",
     )
     seed: int = Field(default=20260804, ge=0, description="Seed of the tiny checkpoint's weights.")
@@ -34,10 +38,10 @@ class Arm(Strict):
     """One of the things compared: how its server is started, and what it must prove to be."""
 
     backend: Backend = Field(description="Which modeling code the engine log must show.")
-    serve: dict[str, FlagValue] = Field(
+    serve: ServeFlags = Field(
         default_factory=dict, description="`vllm serve` flags of this arm, without the dashes."
     )
-    env: dict[str, str] = Field(
+    env: Environment = Field(
         default_factory=dict, description="Environment variables of this arm's server."
     )
 
@@ -81,12 +85,14 @@ class Rung(Strict):
 class Server(Strict):
     """What both arms' servers have in common."""
 
-    flags: dict[str, FlagValue] = Field(
+    flags: ServeFlags = Field(
         default_factory=dict, description="`vllm serve` flags, without the dashes."
     )
-    env: dict[str, str] = Field(default_factory=dict, description="Environment of the servers.")
+    env: Environment = Field(default_factory=dict, description="Environment of the servers.")
     host: str | None = Field(
-        default="127.0.0.1", description="Address the servers bind to; null sends none."
+        default="127.0.0.1",
+        pattern=r"^[A-Za-z0-9:][A-Za-z0-9.:_-]*$",
+        description="Address the servers bind to; null sends none.",
     )
     port: int | None = Field(
         default=None, ge=1024, le=65535, description="Port of the first server; null picks one."
@@ -98,6 +104,12 @@ class Server(Strict):
         description="Port at which an engine's nodes find one another; null picks one.",
     )
     ready_timeout_s: float = Field(default=900, gt=0, description="Deadline from start to ready.")
+    retries: int = Field(
+        default=1, ge=0, description="Further starts of a launch whose server failed or died."
+    )
+    retry_wait_s: float = Field(
+        default=10, ge=0, description="Pause before the first of them; it doubles each time."
+    )
 
     @property
     def address(self) -> str:
@@ -115,10 +127,12 @@ class Client(Strict):
         default=True, description="Send every repeat a seed of its own; false sends none."
     )
     detailed: bool = Field(default=True, description="Keep per-request arrays in the results.")
-    flags: dict[str, FlagValue] = Field(
+    flags: ClientFlags = Field(
         default_factory=dict, description="Further `vllm bench serve` flags, without the dashes."
     )
-    rung_timeout_s: float = Field(default=600, gt=0, description="Deadline of one rung.")
+    rung_timeout_s: float = Field(
+        default=600, gt=0, le=10_000_000, description="Deadline of one rung."
+    )
 
 
 class Precision(Strict):
@@ -148,7 +162,10 @@ class Slurm(Strict):
 
     gpus_per_node: int | None = Field(default=None, ge=1, description="GPUs of each node.")
     hours: float | None = Field(
-        default=None, gt=0, description="Time limit of the allocation; null is the partition's."
+        default=None,
+        gt=0,
+        le=8784,
+        description="Time limit of the allocation; null is the partition's.",
     )
 
 
@@ -196,8 +213,15 @@ class Profile(Strict):
     )
 
     def rung(self, name: str) -> Rung:
-        """The rung of that name."""
-        return next(rung for rung in self.ladder if rung.name == name)
+        """The rung of that name.
+
+        Raises:
+            DataError: the ladder has none, so what is about it is of another profile.
+        """
+        for rung in self.ladder:
+            if rung.name == name:
+                return rung
+        raise DataError(f"rung {name!r:.80}: not in the ladder of profile {self.name}")
 
     @model_validator(mode="after")
     def _consistent(self) -> "Profile":
@@ -217,11 +241,18 @@ class Profile(Strict):
         adaptive = asked is not None and asked.min_repeats != asked.max_repeats
         if adaptive and self.schedule == "sequential":
             raise ValueError("precision: a sequential schedule needs min_repeats = max_repeats")
+        if self.source is not None and not _is_below(self.source):
+            raise ValueError("source: must be a path below the repository")
         if (self.kind == "published") != (self.source is not None):
             raise ValueError("source: given for published profiles, and only for them")
         if self.kind == "measured" and self.launcher == "local" and self.topology.nodes > 1:
             raise ValueError("topology.nodes: more than one needs launcher: slurm")
         return self
+
+
+def _is_below(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return bool(parts) and parts[0] != "/" and ".." not in parts and "\0" not in path
 
 
 def _no_repeats(key: str, names: Iterable[str]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
+from reproduce import plain
 from reproduce.errors import ConfigError
 from reproduce.profile import Profile
 
@@ -61,9 +61,9 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
         if not equals or not key.strip():
             raise ConfigError(f"-p {item}: write KEY=VALUE, as in -p repeats=5")
         try:
-            parsed[key.strip()] = yaml.safe_load(text) if text else ""
-        except yaml.YAMLError as error:
-            raise ConfigError(f"-p {item}: the value is not a YAML value") from error
+            parsed[key.strip()] = plain.from_yaml(text) if text else ""
+        except plain.NotPlainError as error:
+            raise ConfigError(f"-p {item}: the value is not a YAML value ({error})") from error
     return parsed
 
 
@@ -72,12 +72,12 @@ def _read(name: str, depth: int) -> tuple[dict[str, Any], Path]:
     if depth > _MAX_EXTENDS:
         raise ConfigError(f"{path}: extends: profiles extend one another in a circle")
     try:
-        data = yaml.safe_load(path.read_text())
+        data = plain.from_yaml(path.read_bytes())
     except FileNotFoundError as error:
         near = difflib.get_close_matches(name, names(), 1)
         hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(names())}"
         raise ConfigError(f"profile '{name}': no such profile; {hint}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, plain.NotPlainError) as error:
         reason = " ".join(str(error).split())[:160]
         raise ConfigError(f"{path}: not readable as YAML ({reason})") from error
     if not isinstance(data, dict):
@@ -111,7 +111,7 @@ def _override(data: dict[str, Any], key: str, value: Any) -> None:
         place[parent] = place = dict(step)
     # Environment values are text, whatever they look like.
     if parents and parents[-1] == "env" and isinstance(value, int | float):
-        value = str(int(value) if isinstance(value, bool) else value)
+        value = format(int(value) if isinstance(value, bool) else value)
     place[last] = value
 
 
@@ -119,10 +119,10 @@ def _validate(data: dict[str, Any], path: Path, overridden: set[str]) -> Profile
     try:
         # JSON mode is strict about types (true is no number) and still makes tuples of lists.
         return Profile.model_validate_json(json.dumps(data), strict=True)
-    except TypeError as error:
-        raise ConfigError(f"{path}: holds a value that is not plain data ({error})") from error
     except ValidationError as error:
         raise ConfigError(_explain(error, path, overridden)) from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: holds a value that is not plain data ({error})") from error
 
 
 def _explain(error: ValidationError, path: Path, overridden: set[str]) -> str:

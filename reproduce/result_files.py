@@ -1,11 +1,11 @@
 """Result files made anywhere: plain, appended line by line, or the folders of a sweep."""
 
 import glob
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reproduce import plain
 from reproduce.errors import DataError
 
 _SUMMARIES = ("summary.json", "warmup.json")
@@ -26,24 +26,18 @@ def read_results(path: Path) -> list[StoredResult]:
         DataError: the file cannot be read, is empty or is not JSON.
     """
     try:
-        text = path.read_text(encoding="utf-8").strip()
+        data = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}): check the path") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not text: give a JSON result of `vllm bench serve`") from error
-    if not text:
+    if not data.strip():
         raise DataError(f"{path}: empty: the benchmark wrote no result; run it again")
+    try:
+        values = plain.from_json_sequence(data)
+    except plain.NotPlainError as error:
+        raise DataError(f"{path}: not JSON ({error}): restore or remove it") from error
     found: list[Any] = []
-    decoder, place = json.JSONDecoder(), 0
-    while place < len(text):
-        try:
-            value, place = decoder.raw_decode(text, place)
-        except (ValueError, RecursionError) as error:
-            reason = str(error).splitlines()[0][:120]
-            raise DataError(f"{path}: not JSON ({reason}): restore or remove it") from error
+    for value in values:
         found += value if isinstance(value, list) else [value]
-        while place < len(text) and text[place].isspace():
-            place += 1
     if not found:
         raise DataError(f"{path}: holds no result: give a file of `vllm bench serve`")
     if len(found) == 1:

@@ -5,17 +5,20 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from reproduce.profile import Backend
+from reproduce.profile import Backend, Name
 
 SCHEMA_VERSION = 2
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+# Paths are made of these: none of them leads out of the run directory.
+RawPath = Annotated[str, Field(pattern=r"^raw(/[A-Za-z0-9_][A-Za-z0-9_.=+-]*)+$", max_length=512)]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.=+-]*$", max_length=128)]
 
 
 class Facts(BaseModel):
     """Base of stored facts: unknown keys are refused, so a newer writer is noticed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class RungResult(BaseModel):
@@ -65,9 +68,9 @@ class ServerCounters(Facts):
 class Slot(Facts):
     """Where a repeat belongs in the plan."""
 
-    arm: str
+    arm: Name
     launch: int = Field(ge=1)
-    rung: str
+    rung: Name
     repeat: int = Field(ge=1)
 
 
@@ -89,7 +92,7 @@ class RepeatRecord(Facts):
     attempt: int = Field(ge=1)
     valid: bool
     reasons: tuple[str, ...] = Field(description="Why it does not count; empty when valid.")
-    result: str | None = Field(description="Name of the client's file beside this one, if any.")
+    result: FileName | None = Field(description="Name of the client's file beside it, if any.")
     result_sha256: Sha256 | None
     started_at: datetime
     wall_s: float = Field(ge=0, description="Whole client process, warm-up included.")
@@ -163,15 +166,33 @@ class EngineFacts(Facts):
     max_concurrency: float | None = Field(default=None, description="Full-length requests.")
 
 
+class ServerCommand(Facts):
+    """How one server was started; on further nodes by ``headless``."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = {}
+    headless: tuple[tuple[str, ...], ...] = ()
+
+
 class LaunchFacts(Facts):
     """One server start: what was asked, when, and what its log shows."""
 
-    arm: str
-    launch: int
-    start: int
+    arm: Name
+    launch: int = Field(ge=1)
+    start: int = Field(ge=1)
     ready_s: float | None = Field(description="From process start to proven ready.")
     ready_at: datetime | None = Field(default=None, description="When it was proven ready.")
     engine: EngineFacts
+
+
+class Failure(Facts):
+    """Why one server start came to nothing, or died later, in the engine's last words."""
+
+    arm: Name
+    launch: int = Field(ge=1)
+    start: int = Field(ge=1)
+    at: datetime
+    problem: str
 
 
 class Manifest(Facts):
@@ -182,4 +203,4 @@ class Manifest(Facts):
     profile: str
     created_at: datetime
     provenance: dict[str, Any]
-    files: dict[str, Sha256] = Field(description="sha256 of every raw file, by relative path.")
+    files: dict[RawPath, Sha256] = Field(description="sha256 of every raw file, by relative path.")

@@ -3,13 +3,13 @@
 Checked against vllm 0.32.0 (vllm/benchmarks/serve.py, vllm/engine/arg_utils.py).
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from reproduce.errors import DataError
-from reproduce.profile import FlagValue, Profile, Rung
+from reproduce.handed_over import FlagValue
+from reproduce.profile import Profile, Rung
 from reproduce.schemas import RungResult, ServerCounters
 
 ENGINE_ENV: Mapping[str, str] = {
@@ -22,6 +22,7 @@ ENGINE_ENV: Mapping[str, str] = {
 }
 
 _METRICS = ("ttft", "tpot", "itl", "e2el")
+_LARGEST = 1e300
 
 
 def flag_arguments(flags: Mapping[str, FlagValue]) -> list[str]:
@@ -148,8 +149,9 @@ def parse_result(data: object, where: str) -> RungResult:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise DataError(f"{where}: {key} must be a number, found {value!r:.60}")
-        if not math.isfinite(value) or value < 0:
-            raise DataError(f"{where}: {key} must be finite and not negative, found {value}")
+        # An integer of more digits than any float has is not finite either.
+        if not 0 <= value <= _LARGEST:
+            raise DataError(f"{where}: {key} must be finite and not negative, found {value!r:.60}")
         return float(value)
 
     def count(key: str) -> int | None:
@@ -199,9 +201,13 @@ def invalid_reasons(data: Mapping[str, Any], result: RungResult, rung: Rung) -> 
         reasons.append(f"{result.output_tokens} output tokens, {wanted} requested")
     errors = data.get("errors")
     if isinstance(errors, list):
-        texts = dict.fromkeys(str(e).strip().splitlines()[-1][:200] for e in errors if e)
+        texts = dict.fromkeys(_last_line(str(e)) for e in errors if e)
         reasons += [f"client: {text}" for text in list(texts)[:3]]
     return reasons
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["an error without words"])[-1][:200]
 
 
 def counters_reasons(

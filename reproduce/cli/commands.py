@@ -50,7 +50,7 @@ def slurm_script(profile: ProfileName = "cpu-slurm", override: Overrides = None)
         "#SBATCH --signal=B:TERM@120",
         "set -euo pipefail",
         f'[ "$#" -gt 0 ] || set -- {fresh}',
-        f'exec {shlex.quote(sys.executable)} -m reproduce run "$@"',
+        f'exec {shlex.quote(sys.executable)} -P -m reproduce run "$@"',
     ]
     typer.echo("\n".join(lines))
 

@@ -4,7 +4,6 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from reproduce.catalog import load_config, load_gpu
@@ -17,6 +16,7 @@ from reproduce.memory.kv_cache import kv_bytes_per_token
 from reproduce.memory.plan import PlannedTopology, RefusedTopology, plan_topologies
 from reproduce.memory.sharding import RankMemory, shard
 from reproduce.memory.topology import Topology
+from reproduce.terminal import PlainConsole
 
 ModelOption = Annotated[
     str, typer.Option(help="A name in data/models, or the path of a config.json.")
@@ -202,7 +202,7 @@ def _print_budget(topology: Topology, budget: Budget) -> None:
     table.add_row("model", *(f"{rank.model_bytes / GIB:.3f}" for rank in budget.ranks))
     kv = (budget.kv_gib[rank.stage] for rank in budget.ranks)
     table.add_row("KV cache", *(_range(band.low, band.high, 2) for band in kv))
-    console = Console()
+    console = PlainConsole()
     console.print(table)
     low, high = budget.at_least, budget.at_most
     console.print(
@@ -235,7 +235,7 @@ def _print_plan(planned: list[PlannedTopology], refused: list[RefusedTopology]) 
             str(row.topology.dp),
             f"{row.short_gib:.2f}" if row.short_gib else "",
         )
-    console = Console()
+    console = PlainConsole()
     console.print(table)
     for refusal in refused:
         console.print(f"refused: {refusal.topology.label}: {refusal.reason}", soft_wrap=True)

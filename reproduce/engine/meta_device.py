@@ -103,7 +103,7 @@ def ask(questions: Sequence[Question], *, timeout_s: float = 900) -> list[Answer
         answers_path = Path(directory) / "answers.json"
         try:
             child = subprocess.run(  # noqa: S603
-                [sys.executable, "-m", __name__, str(answers_path)],
+                [sys.executable, "-P", "-m", __name__, str(answers_path)],
                 input=json.dumps([asdict(question) for question in questions]),
                 env={**os.environ, **environment},
                 capture_output=True,

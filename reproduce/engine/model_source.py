@@ -47,6 +47,8 @@ def resolve(model: Model, cache: Path) -> ModelSource:
         if not (path / "config.json").is_file():
             raise ConfigError(f"model.id: {model.id} holds no config.json: name a checkpoint")
         path = path.resolve()
+        if path.name.startswith("-"):
+            raise ConfigError(f"model.id: '{path.name}' begins with '-', like a flag: rename it")
         return ModelSource(path.name, path.parent, offline)
     if not _HUB_ID.match(model.id):
         raise ConfigError(

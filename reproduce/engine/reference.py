@@ -23,7 +23,9 @@ def compute(checkpoint: Path, seed: int) -> Answers:
     Raises:
         EngineError: the process failed, in its own last words.
     """
-    command = [sys.executable, "-m", "reproduce.engine.reference", str(checkpoint), str(seed)]
+    command = [
+        sys.executable, "-P", "-m", "reproduce.engine.reference", str(checkpoint), str(seed),
+    ]  # fmt: skip
     try:
         done = subprocess.run(  # noqa: S603  our own interpreter and module
             command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True

@@ -55,6 +55,42 @@ def test_an_account_that_names_nobody_is_left(monkeypatch: pytest.MonkeyPatch) -
     assert privacy.scrub("the root logger") == "the root logger"
 
 
+SECRETS = {
+    "SERVICE_KEY": 'a"b\\c/d+e=fgh',
+    "SSH_PRIVATE_KEY": "-----BEGIN KEY-----\nlineOneOfTheKey\nshort\n-----END KEY-----",
+    "DB_PASSWORD": "1234",
+    "PROXY": "http://someone:pass@proxy:3128",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('key a"b\\c/d+e=fgh!', "key $SERVICE_KEY!"),
+        ('{"env": "a\\"b\\\\c/d+e=fgh"}', '{"env": "$SERVICE_KEY"}'),
+        ("?key=a%22b%5Cc%2Fd%2Be%3Dfgh&x", "?key=$SERVICE_KEY&x"),
+        ("INFO lineOneOfTheKey\nINFO short", "INFO $SSH_PRIVATE_KEY\nINFO short"),
+        (
+            '"-----BEGIN KEY-----\\nlineOneOfTheKey\\nshort"',
+            '"$SSH_PRIVATE_KEY\\n$SSH_PRIVATE_KEY\\nshort"',
+        ),
+        ("DB_PASSWORD=1234 tokens=1234", "DB_PASSWORD=$DB_PASSWORD tokens=1234"),
+        ('"DB_PASSWORD": "1234"', '"DB_PASSWORD": "$DB_PASSWORD"'),
+        ("DB_PASSWORD=12345", "DB_PASSWORD=12345"),
+        ("from http://someone:pass@proxy:3128", "from http://$CREDENTIALS@proxy:3128"),
+        ("git+https://ghp_token@host/x", "git+https://$CREDENTIALS@host/x"),
+        ("https://host/a@b, mail a@b", "https://host/a@b, mail a@b"),
+    ],
+)
+def test_secrets_of_any_form_give_way(
+    text: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    assert privacy.scrub(text) == shown
+    assert privacy.scrub(shown) == shown
+
+
 def test_a_checkpoint_at_home_is_stored_without_the_home_and_found_again(
     somebody: Path, tmp_path: Path
 ) -> None:
