@@ -7,12 +7,14 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from reproduce.printable import printable
 from reproduce.rundir import RunDir
 
 PLAIN_EVERY_S = 5.0
 _POLL_S = 0.5
+_WORTH_SAYING_S = 60.0
 
 
 class Follower:
@@ -29,18 +31,18 @@ class Follower:
         self._stop = threading.Event()
         self._last_line = -PLAIN_EVERY_S
         self._held: str | None = None
-        self._first: float | None = None
+        self._end: float | None = None
         self._bar: Progress | None = None
         if console.is_terminal:
             self._bar = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TimeRemainingColumn(),
+                TextColumn("{task.fields[left]}"),
                 console=console,
                 transient=True,
             )
-            self._task = self._bar.add_task("", total=None)
+            self._task = self._bar.add_task("", total=None, left="")
         self._thread = threading.Thread(target=self._follow, daemon=True)
 
     def __enter__(self) -> "Follower":
@@ -62,6 +64,7 @@ class Follower:
 
     def say(self, text: str) -> None:
         """Show a line now, or within a few seconds where output is not a terminal."""
+        text = printable(text)
         if self._bar is not None:
             self._bar.update(self._task, description=text)
             return
@@ -78,6 +81,8 @@ class Follower:
             for event in events[self._seen :]:
                 self._show(event)
             self._seen = len(events)
+            if self._bar is not None:
+                self._bar.update(self._task, left=self._left())
             if self._held is not None and self._bar is None:
                 self.say(self._held)
 
@@ -86,6 +91,8 @@ class Follower:
             "plan": lambda e: f"{e['missing']} of {e['total']} repeats to measure",
             "starting": lambda e: f"starting {e['arm']}, launch {e['launch']}",
             "ready": lambda e: f"servers ready, launch {e['launch']}",
+            "failed": lambda e: f"launch {e['launch']} failed: {e['problem']}",
+            "retry": lambda e: f"launch {e['launch']} is tried again in {e['wait_s']:.0f} s",
             "repeat": self._describe_repeat,
         }
         kind = str(event.get("event"))
@@ -93,8 +100,8 @@ class Follower:
             self._total = int(event["missing"])
             if self._bar is not None:
                 self._bar.update(self._task, total=self._total)
-        if kind == "ready" and self._first is None:
-            self._first = time.monotonic()
+        if kind == "left":
+            self._end = time.monotonic() + event["seconds"]
         if kind == "repeat" and event["valid"]:
             self._done += 1
             if self._bar is not None:
@@ -107,7 +114,13 @@ class Follower:
         if not event["valid"]:
             return f"{what}: does not count ({'; '.join(event['reasons'])})"
         text = f"{self._done}/{self._total} {what}: {event['total_tok_s']:,.0f} total tok/s"
-        if self._first is None or not self._done or self._bar is not None:
-            return text
-        left = (time.monotonic() - self._first) / self._done * (self._total - self._done)
-        return f"{text}, about {left / 60:.0f} min left" if left > 60 else text
+        left = "" if self._bar is not None else self._left()
+        return f"{text}, {left}" if left else text
+
+    def _left(self) -> str:
+        """How long the run still takes, by its own latest estimate; empty without one."""
+        seconds = 0.0 if self._end is None else self._end - time.monotonic()
+        if seconds < _WORTH_SAYING_S:
+            return ""
+        hours = seconds / 3600
+        return f"about {hours:.1f} h left" if hours >= 1 else f"about {seconds / 60:.0f} min left"

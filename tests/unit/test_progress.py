@@ -56,6 +56,37 @@ def test_a_repeat_that_does_not_count_is_said_with_its_reason(
     assert "does not count (1 requests failed)" in output.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(7300, "about 2.0 h left"), (240, "about 4 min left"), (30, "")]
+)
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_time_left_is_the_runs_own_estimate(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch, seconds: int, words: str, terminal: bool
+) -> None:
+    monkeypatch.setattr(progress, "PLAIN_EVERY_S", 0.0)
+    output = io.StringIO()
+    with Follower(run, Console(file=output, force_terminal=terminal, width=200)):
+        run.log_event("plan", total=2, missing=2)
+        run.log_event("left", seconds=seconds)
+        repeat(run, 1)
+        time.sleep(3 * progress._POLL_S)
+    assert words in output.getvalue()
+    assert ("left" in output.getvalue()) == bool(words)
+
+
+def test_a_failed_launch_is_said_with_its_reason_and_when_it_is_tried_again(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "PLAIN_EVERY_S", 0.0)
+    output = io.StringIO()
+    with Follower(run, Console(file=output, force_terminal=False, width=200)):
+        run.log_event("failed", arm="native", launch=2, problem="[no] such model")
+        run.log_event("retry", launch=2, wait_s=20)
+        time.sleep(3 * progress._POLL_S)
+    assert "launch 2 failed: [no] such model" in output.getvalue()
+    assert "launch 2 is tried again in 20 s" in output.getvalue()
+
+
 def test_a_terminal_gets_a_bar(run: RunDir) -> None:
     text = follow(run, 4, terminal=True)
     assert "4/4" in text
