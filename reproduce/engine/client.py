@@ -3,7 +3,6 @@
 import importlib.util
 import multiprocessing
 import multiprocessing.forkserver
-import signal
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from reproduce.engine import bench_worker
+from reproduce.engine.process import ending
 from reproduce.errors import EngineError
 
 _PRELOAD = "reproduce.engine.bench_preload"
@@ -27,12 +27,14 @@ class ClientRun:
         problem: why there is no result, in its own last words; None when there is one.
         wall_s: whole process, warm-up included.
         warmup_s: from the first request to the first measured one; None when it did not get there.
+        measured_at: when it sent the first measured request, on the monotonic clock.
     """
 
     result: bytes | None
     problem: str | None
     wall_s: float
     warmup_s: float | None = None
+    measured_at: float | None = None
 
 
 def context() -> ForkServerContext:
@@ -58,7 +60,9 @@ class Client:
         self._workdir = workdir
         self._env = dict(env)
 
-    def run(self, arguments: Sequence[str], result: Path, timeout_s: float) -> ClientRun:
+    def run(
+        self, arguments: Sequence[str], result: Path, timeout_s: float, api_key: str
+    ) -> ClientRun:
         """Run ``vllm bench serve`` with ``arguments``, which name ``result`` as their output.
 
         A client that fails, hangs past ``timeout_s`` or is killed gives a run with a problem,
@@ -68,7 +72,13 @@ class Client:
             moments = self._context.RawArray("d", 2)
             process: BaseProcess = self._context.Process(
                 target=bench_worker.run,
-                args=(list(arguments), str(self._workdir), console.name, self._env, moments),
+                args=(
+                    list(arguments),
+                    str(self._workdir),
+                    console.name,
+                    {**self._env, "OPENAI_API_KEY": api_key},
+                    moments,
+                ),
             )
             started = time.monotonic()
             try:
@@ -85,19 +95,15 @@ class Client:
         if late:
             problem = f"the client did not finish within {timeout_s:.0f} s"
         elif process.exitcode:
-            problem = f"the client {_ending(process.exitcode)}: {words}"
+            problem = f"the client {ending(process.exitcode)}: {words}"
         elif not result.is_file():
             problem = f"the client wrote no result: {words}"
         data = result.read_bytes() if problem is None else None
         result.unlink(missing_ok=True)
         first, measured = moments
-        return ClientRun(data, problem, wall_s, measured - first if first and measured else None)
-
-
-def _ending(exitcode: int) -> str:
-    if exitcode < 0:
-        return f"was killed by {signal.Signals(-exitcode).name}"
-    return f"exited with status {exitcode}"
+        if not (first and measured):
+            return ClientRun(data, problem, wall_s)
+        return ClientRun(data, problem, wall_s, measured - first, measured)
 
 
 def _last_line(text: str) -> str:

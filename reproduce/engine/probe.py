@@ -27,9 +27,15 @@ class Probe:
         self._numbers = np.linspace(0, 1, _NUMBERS, dtype=np.float32)
         self._scratch = np.empty_like(self._numbers)
 
-    def settled_ms(self) -> float:
-        """The same as :meth:`time_ms`, once an engine that has just worked is at rest."""
-        time.sleep(SETTLE_S)
+    def settled_ms(self, worked_until: float | None = None) -> float:
+        """The same as :meth:`time_ms`, once an engine that has just worked is at rest.
+
+        Args:
+            worked_until: when it gave its last token, on the monotonic clock; None means now.
+        """
+        now = time.monotonic()
+        rested_s = now - (now if worked_until is None else worked_until)
+        time.sleep(max(0.0, SETTLE_S - rested_s))
         return self.time_ms()
 
     def time_ms(self) -> float:
