@@ -7,18 +7,18 @@ from typing import Any
 
 import pandas as pd
 
-from reproduce import agreement, metrics, vllm_contract
+from reproduce import agreement, ladder, metrics, vllm_contract
 from reproduce.agreement import Agreement, Decision
+from reproduce.engine import logs
 from reproduce.errors import DataError
 from reproduce.evidence import Scope, parse_log, scope_of_claim, scope_of_yardstick
 from reproduce.fusions import EXPECTED_FUSIONS
-from reproduce.memo import remembered
+from reproduce.memo import once, remembered
 from reproduce.rundir import RunDir, read_json
-from reproduce.schemas import EngineFacts, LaunchFacts, RungResult
-
-_LOG_LIMIT_BYTES = 64 * 2**20
+from reproduce.schemas import EngineFacts, LaunchFacts, RepeatRecord, RungResult
 
 
+@once
 def measurements(run: RunDir) -> pd.DataFrame:
     """Every repeat on file, invalid ones included; see :mod:`reproduce.tables` for the columns.
 
@@ -102,15 +102,18 @@ def _printed_rows(run: RunDir, known: set[tuple[str, str]]) -> list[dict[str, An
     if not path.is_file():
         return []
     rows = []
-    for printed in read_json(path)["rows"]:
-        for arm in (run.profile.baseline, run.profile.candidate):
-            if (arm, printed["rung"]) in known:
-                continue
-            row = _row(arm, 1, printed["rung"], 1, 0, RungResult(), "raw/table.json", 0.0)
-            for key, text in printed[arm].items():
-                row[key] = float(text)
-                row[f"{key}_half"] = half_unit(text)
-            rows.append(row)
+    try:
+        for printed in read_json(path)["rows"]:
+            for arm in (run.profile.baseline, run.profile.candidate):
+                if (arm, printed["rung"]) in known:
+                    continue
+                row = _row(arm, 1, printed["rung"], 1, 0, RungResult(), "raw/table.json", 0.0)
+                for key, text in printed[arm].items():
+                    row[key] = float(text)
+                    row[f"{key}_half"] = half_unit(text)
+                rows.append(row)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"{path}: rows: not a printed table ({error}): restore the file") from error
     return rows
 
 
@@ -127,15 +130,17 @@ def printed_table(run: RunDir) -> dict[str, Any] | None:
     return data
 
 
+@once
 def engine_facts(run: RunDir) -> list[LaunchFacts]:
     """What every server start's log shows, read anew from the logs themselves."""
     facts = {(f.arm, f.launch, f.start): f for f in run.launch_facts()}
     found = []
-    for log in sorted((run.root / "raw").glob("*/launch-*/start-*/engine.log")):
-        arm, launch, start = log.parents[2].name, _index(log.parents[1]), _index(log.parent)
+    for place in sorted((run.root / "raw").glob("*/launch-*/start-*")):
+        if not (nodes := logs.of_start(place)):
+            continue
+        arm, launch, start = place.parents[1].name, _index(place.parent), _index(place)
         known = facts.get((arm, launch, start))
-        with log.open("rb") as file:
-            text = file.read(_LOG_LIMIT_BYTES).decode(errors="replace")
+        text = "\n".join(map(logs.read, nodes))
         found.append(
             LaunchFacts(
                 arm=arm,
@@ -146,6 +151,25 @@ def engine_facts(run: RunDir) -> list[LaunchFacts]:
             )
         )
     return found
+
+
+def timed(run: RunDir) -> list[tuple[RepeatRecord, float | None]]:
+    """Every attempt on file and the measured seconds of its result, None where it has none."""
+    return [(record, _measured_s(run, record)) for record in run.records()]
+
+
+def _measured_s(run: RunDir, record: RepeatRecord) -> float | None:
+    if record.result is None:
+        return None
+    try:
+        return _result(run.repeat_stem(record.slot).with_name(record.result)).duration_s
+    except DataError:  # which is why it does not count
+        return None
+
+
+def gaps(run: RunDir) -> list[ladder.Gap]:
+    """What launches lack because a server of theirs failed."""
+    return ladder.gaps(run.profile, run.records(), run.failures())
 
 
 def _index(directory: Path) -> int:
@@ -177,6 +201,7 @@ class Check:
 REFERENCE = "the reference"
 
 
+@once
 def agreements(run: RunDir) -> list[Check]:
     """Every launch's answers: the baseline against the other arms, each arm against the reference.
 
@@ -222,6 +247,7 @@ def agreement_table(run: RunDir) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"usual": float, "largest": float})
 
 
+@once
 def scope(run: RunDir) -> Scope:
     """Whether the run tests the claim: the right engines, and the same answers from both.
 
@@ -264,9 +290,6 @@ def native_architecture(run: RunDir) -> str | None:
 
 def commands(run: RunDir) -> dict[str, dict[str, Any]]:
     """The command and environment of each arm's first server start."""
-    found = {}
-    for arm in run.profile.arms:
-        path = run.start_dir(arm, 1, 1) / "command.json"
-        if path.is_file():
-            found[arm] = read_json(path)
-    return found
+    known = run.commands()
+    first = {arm: known[arm, 1, 1] for arm in run.profile.arms if (arm, 1, 1) in known}
+    return {arm: command.model_dump() for arm, command in first.items()}

@@ -13,6 +13,8 @@ import pandas as pd
 
 from reproduce import tables
 from reproduce.evidence import missing_fusions
+from reproduce.handed_over import REMOTE_CODE, FlagValue, canonical
+from reproduce.ladder import Gap
 from reproduce.profile import Profile
 from reproduce.schemas import LaunchFacts, RepeatRecord
 from reproduce.trend import trends
@@ -56,6 +58,7 @@ class Conditions:
         commands: how every server was started.
         disturbed: attempts on a disturbed machine, and all attempts, by arm.
         changed_files: raw files that are not as they were written.
+        gaps: what launches lack because their servers failed.
         violations: audited identities that a counted result violates, one sentence each.
     """
 
@@ -66,6 +69,7 @@ class Conditions:
     commands: Sequence[Command] = ()
     disturbed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     changed_files: Sequence[str] = ()
+    gaps: Sequence[Gap] = ()
     violations: Sequence[str] = ()
 
     @property
@@ -86,7 +90,6 @@ Found = Iterator[tuple[Severity, str]]
 Rule = Callable[[Conditions], Found]
 
 UNDER_TEST: Final = "model-impl"
-REMOTE_CODE: Final = "trust-remote-code"
 _OWN_FLAGS: Final = ("host", "port", "node-rank", "master-addr", "master-port", "headless")
 """Flags that say where a server runs, not what it does."""
 
@@ -166,6 +169,12 @@ def _flags(conditions: Conditions) -> Found:
 
 
 def _remote_code(conditions: Conditions) -> Found:
+    if trusting := _trusting(conditions):
+        yield (
+            Severity.NOTE,
+            f"{REMOTE_CODE} is given to {' and '.join(trusting)}: code from the model's own "
+            "repository may have run there.",
+        )
     if REMOTE_CODE in (found := differing(conditions)):
         ours, theirs = found[REMOTE_CODE]
         yield (
@@ -173,6 +182,25 @@ def _remote_code(conditions: Conditions) -> Found:
             f"The arms differ in {REMOTE_CODE} ({ours} against {theirs}): the native class may "
             "need it to read the model's configuration.",
         )
+
+
+def _trusting(conditions: Conditions) -> list[str]:
+    """Servers, and the client, that the profile or a command on file lets run the model's code."""
+    profile = conditions.profile
+    given: dict[str, list[Mapping[str, FlagValue]]] = {}
+    for arm in conditions.arms:
+        started = [serve_flags(c.argv) for c in conditions.commands if c.arm == arm]
+        given[f"the {arm} server"] = [profile.server.flags, profile.arms[arm].serve, *started]
+    sent = [serve_flags(record.argv) for record in conditions.records_of_arms()]
+    given["the client"] = [profile.client.flags, *sent]
+    return [who for who, listed in given.items() if any(map(_trusts, listed))]
+
+
+def _trusts(flags: Mapping[str, FlagValue]) -> bool:
+    return any(
+        canonical(name) == REMOTE_CODE and value not in (False, "off")
+        for name, value in flags.items()
+    )
 
 
 def _versions(conditions: Conditions) -> Found:
@@ -293,6 +321,15 @@ def _invalid(conditions: Conditions) -> Found:
         )
 
 
+def _gaps(conditions: Conditions) -> Found:
+    for gap in conditions.gaps:
+        yield (
+            Severity.WARNING,
+            f"Launch {gap.launch} lacks {', '.join(gap.rungs)} of {' and '.join(gap.arms)}, "
+            f"after {gap.failure.start} starts: {gap.failure.problem}",
+        )
+
+
 def _fusions(conditions: Conditions) -> Found:
     baseline, candidate = conditions.arms
     if conditions.profile.arms[candidate].backend != "transformers":
@@ -350,6 +387,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "loaded machine": _loaded,
     "trend over the repeats": _trend,
     "invalid rungs": _invalid,
+    "failed launches": _gaps,
     "missing fusion": _fusions,
     "different KV capacity": _kv_capacity,
     "changed raw files": _changed_files,

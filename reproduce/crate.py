@@ -26,6 +26,7 @@ _ENGINES: Final = {
 }
 _TYPES: Final = {
     ".yaml": "application/yaml", ".jsonl": "application/jsonl", ".log": "text/plain",
+    ".gz": "application/gzip",
     ".ipynb": "application/x-ipynb+json",
 }  # fmt: skip
 _WHAT: Final = {
@@ -38,7 +39,8 @@ _WHAT: Final = {
     "raw/*/facts.json": "What one server's log showed when it was ready",
     "raw/reference/*": "The answers that the model should give",
     "raw/*/agreement.json": "What one server answered to fixed questions",
-    "raw/*/*.log": "What one server printed",
+    "raw/*/*.log*": "What one server printed",
+    "raw/*/failure.json": "Why one server failed",
     "raw/*.record.json": "What is known of one repeat beside its result",
     "raw/*/rep-*.json": "The benchmark client's own output of one repeat",
     "raw/*": "The article's own data",

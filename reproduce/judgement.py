@@ -14,7 +14,7 @@ from reproduce.claim_tests import RunTests
 from reproduce.claims import Claim, Judged
 from reproduce.confounders import Command, Conditions, Confounder
 from reproduce.errors import DataError
-from reproduce.memo import remembered
+from reproduce.memo import once, remembered
 from reproduce.memory.architecture import parse_architecture
 from reproduce.rundir import RunDir, read_json
 from reproduce.schemas import EngineFacts
@@ -24,6 +24,7 @@ _MODEL = "deepseek-r1"
 _GPUS = ("h100-80gb", "h200-141gb")
 
 
+@once
 def audited(run: RunDir) -> list[tuple[str, Finding]]:
     """Findings on every counted result file, with its path below the run's root."""
     frame = analysis.measurements(run)
@@ -43,6 +44,7 @@ def _findings(path: Path, input_len: int, output_len: int) -> tuple[Finding, ...
     return tuple(audit(read_json(path), input_len=input_len, output_len=output_len))
 
 
+@once
 def conditions(run: RunDir) -> Conditions:
     """What the rules on confounders look at."""
     frame = analysis.measurements(run)
@@ -57,6 +59,7 @@ def conditions(run: RunDir) -> Conditions:
             for arm, marks in frame.groupby("arm")["disturbed"]
         },
         changed_files=run.changed_files(),
+        gaps=analysis.gaps(run),
         violations=[
             f"{source}: {finding.identity}: {finding.sentence}"
             for source, finding in audited(run)
@@ -66,25 +69,12 @@ def conditions(run: RunDir) -> Conditions:
 
 
 def _commands(run: RunDir) -> list[Command]:
-    found = []
-    for path in sorted((run.root / "raw").glob("*/launch-*/start-*/command.json")):
-        data = read_json(path)
-        try:
-            argv, env = [str(word) for word in data["argv"]], dict(data.get("env", {}))
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
-            raise DataError(f"{path}: argv: must be a list of words: restore the file") from error
-        found.append(Command(path.parents[2].name, argv, env))
-    return found
+    return [Command(arm, made.argv, made.env) for (arm, _, _), made in run.commands().items()]
 
 
-def verdict_of(run: RunDir, known: Conditions | None = None) -> verdict.Verdict:
-    """The verdict on speed, withheld where something else may explain the result.
-
-    Args:
-        run: what is judged.
-        known: its conditions, where the caller has them already; finding them takes seconds.
-    """
-    facts = known or conditions(run)
+def verdict_of(run: RunDir) -> verdict.Verdict:
+    """The verdict on speed, withheld where something else may explain the result."""
+    facts = conditions(run)
     return verdict.judge(
         run.profile,
         tables.comparison(facts.measurements, run.profile, "total_tok_s"),
@@ -177,9 +167,10 @@ def _figures() -> dict[str, str]:
     return {figure.id: str(figure.value) for figure in catalog.load_published_figures()}
 
 
-def judged_claims(run: RunDir, known: Conditions | None = None) -> list[Judged]:
-    """Every claim of the article, judged on this run; see :func:`verdict_of`."""
-    article, facts = load_article(), known or conditions(run)
+@once
+def judged_claims(run: RunDir) -> list[Judged]:
+    """Every claim of the article, judged on this run."""
+    article, facts = load_article(), conditions(run)
     config = catalog.load_config(_MODEL)
     on_run = RunTests(
         conditions=facts,

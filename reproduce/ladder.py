@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from reproduce.profile import Profile
-from reproduce.schemas import RepeatRecord, Slot
+from reproduce.schemas import Failure, RepeatRecord, Slot
 from reproduce.stopping import Action, Precision, Step, next_step
 
 
@@ -142,6 +142,67 @@ def due_rounds(
                 due.append(slots)
                 break
     return due
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What a launch lacks because a server of it failed.
+
+    Attributes:
+        launch: 1-based launch.
+        arms: whose slices are missing: all that were to be up together.
+        rungs: with fewer repeats than planned.
+        failure: why.
+    """
+
+    launch: int
+    arms: tuple[str, ...]
+    rungs: tuple[str, ...]
+    failure: Failure
+
+
+def gaps(
+    profile: Profile, records: Iterable[RepeatRecord], failures: Iterable[Failure]
+) -> list[Gap]:
+    """What failures have left unmeasured.
+
+    Args:
+        profile: the run's profile.
+        records: every attempt on file.
+        failures: those of the latest start of an arm in a launch; an earlier one was made good.
+    """
+    counted = {record.slot for record in records if record.valid}
+    planned = range(1, precision(profile).min_repeats + 1)
+    found = []
+    for failure in failures:
+        for block in blocks(profile, failure.launch):
+            rungs = tuple(
+                rung.name
+                for rung in profile.ladder
+                if not all(
+                    counted.issuperset(round_of(profile, block, rung.name, repeat))
+                    for repeat in planned
+                )
+            )
+            if failure.arm in block.arms and rungs:
+                found.append(Gap(failure.launch, block.arms, rungs, failure))
+    return found
+
+
+def fruitless(profile: Profile, records: Iterable[RepeatRecord]) -> str | None:
+    """The rung that was tried and never answered as it must be, with the reason; usually None.
+
+    A rung that a restless machine alone keeps from counting is none.
+    """
+    attempts = list(records)
+    for rung in profile.ladder:
+        tried = [r for r in attempts if r.slot.rung == rung.name]
+        told = [
+            x for r in tried if not r.disturbed for x in r.reasons if not x.startswith(WITH_PARTNER)
+        ]
+        if told and not any(r.valid for r in tried):
+            return f"rung {rung.name}: none of {len(tried)} attempts counts: {told[-1]}"
+    return None
 
 
 def after_launch(profile: Profile, pairs: pd.DataFrame, launch: int) -> Step:

@@ -1,18 +1,20 @@
 """One block of the schedule as processes: its servers from start to stop, proven and questioned."""
 
 import os
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 
 from reproduce import agreement, ladder, privacy, vllm_contract
-from reproduce.engine import checkpoint, launcher, reference
+from reproduce.engine import checkpoint, launcher, logs, reference
 from reproduce.engine.agreement import ask
 from reproduce.engine.model_source import ModelSource
 from reproduce.engine.server import Server, ServerSpec, claim_port
+from reproduce.errors import EngineError, LaunchError, WrongEngineError
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir, to_json, write_atomic
-from reproduce.schemas import Answers, LaunchFacts
+from reproduce.schemas import Answers, Failure, LaunchFacts
 
 CACHE = REPO / ".cache"
 
@@ -20,8 +22,9 @@ CACHE = REPO / ".cache"
 class Launch:
     """The servers of one block. Use as a context manager: entering it takes until all are ready.
 
-    Entering raises `EngineError` when a server does not start, proves to be another backend or
-    does not answer, and `ConfigError` when its port is taken; no server stays behind then.
+    Entering raises `LaunchError` when a server does not start or does not answer,
+    `WrongEngineError` when it proves to be another backend, and `ConfigError` when its port is
+    taken; no server stays behind then.
     """
 
     def __init__(self, run: RunDir, block: ladder.Block, source: ModelSource) -> None:
@@ -34,13 +37,16 @@ class Launch:
         with self._stack as stack:
             stack.callback(self._keep_logs)
             for arm in self.block.arms:
-                self.servers[arm] = stack.enter_context(self._start(arm))
+                with self.blaming(arm):
+                    self.servers[arm] = stack.enter_context(self._start(arm))
             self._compute_reference()
             for arm in self.block.arms:
-                self._prove(arm)
+                with self.blaming(arm):
+                    self._prove(arm)
             # Only now is every server idle: an engine that compiles slows the others' answers.
             for arm in self.block.arms:
-                self._question(arm)
+                with self.blaming(arm):
+                    self._question(arm)
             self.run.log_event("ready", launch=self.block.launch)
             self._stack = stack.pop_all()
         return self
@@ -50,6 +56,24 @@ class Launch:
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self._stack.close()
+
+    @contextmanager
+    def blaming(self, arm: str) -> Iterator[None]:
+        """Keep what goes wrong with an arm's server on file, as the reason why it ended."""
+        try:
+            yield
+        except EngineError as error:
+            told, launch, start = str(error), self.block.launch, self.starts[arm]
+            for log in logs.of_start(self.run.start_dir(arm, launch, start)):
+                told = told.replace(str(log), str(logs.compressed_path(log)))
+            problem = privacy.scrub(told.replace(f"{self.run.root}/", ""))
+            failure = Failure(
+                arm=arm, launch=launch, start=start, at=datetime.now(UTC), problem=problem
+            )
+            self._write(self._name(arm, "failure.json"), failure)
+            self.run.log_event("failed", arm=arm, launch=launch, problem=problem)
+            kind = WrongEngineError if isinstance(error, WrongEngineError) else LaunchError
+            raise kind(told) from error
 
     def _name(self, arm: str, file: str) -> str:
         directory = self.run.start_dir(arm, self.block.launch, self.starts[arm])
@@ -113,16 +137,27 @@ class Launch:
 
     def _question(self, arm: str) -> None:
         questions = agreement.prompts(self.run.profile.seed)
-        answers = ask(self.servers[arm].url, self.source.name, questions)
+        server = self.servers[arm]
+        answers = ask(server.url, self.source.name, questions, server.spec.api_key)
         self._write(self._name(arm, "agreement.json"), answers)
 
-    def _write(self, name: str, facts: Answers | LaunchFacts) -> None:
+    def _write(self, name: str, facts: Answers | Failure | LaunchFacts) -> None:
         self.run.write_raw(name, facts.model_dump_json().encode() + b"\n")
 
     def _keep_logs(self) -> None:
-        """List the logs of servers that have ended, those of a killed run included."""
+        """Compress and list the logs of servers that have ended, those of a killed run included.
+
+        What an older version has kept as it was stays so.
+        """
         for path in sorted((self.run.root / "raw").rglob("*.log")):
-            name = path.relative_to(self.run.root).as_posix()
-            if name not in self.run.manifest.files:
-                write_atomic(path, privacy.scrub_bytes(path.read_bytes()))
-                self.run.add_raw(name)
+            plain, packed = (
+                p.relative_to(self.run.root).as_posix() for p in (path, logs.compressed_path(path))
+            )
+            if plain in self.run.manifest.files:
+                continue
+            if packed not in self.run.manifest.files:
+                logs.trim(path)
+                data = logs.compress(privacy.scrub_bytes(path.read_bytes()))
+                write_atomic(self.run.root / packed, data)
+                self.run.add_raw(packed)
+            path.unlink()

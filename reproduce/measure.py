@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from reproduce import analysis, disturbance, ladder, privacy, tables, vllm_contract
+from reproduce import analysis, disturbance, ladder, privacy, tables, timing, vllm_contract
 from reproduce.engine import client, model_source
 from reproduce.engine.probe import Probe
-from reproduce.errors import DataError, EngineError
+from reproduce.errors import DataError, EngineError, LaunchError
 from reproduce.launch import CACHE, Launch
 from reproduce.profile import Rung
 from reproduce.rundir import RunDir, parse_json
@@ -36,7 +36,8 @@ def measure(run: RunDir) -> None:
     most the one in progress. What is on file stays; the plan is made anew from it.
 
     Raises:
-        EngineError: a server does not start, proves to be another backend, or dies in a rung.
+        EngineError: a server does not start, proves to be another backend, dies or stops
+            answering in a rung, or nothing that it answered to a rung counts.
         ConfigError: the model or the port is not to be had, or the run is being measured already.
     """
     with run.writing():
@@ -63,6 +64,9 @@ class _Session:
         self._order = len(records)
         self._counted_now = 0
         self._announced: int | None = None
+        self._missing: set[Slot] = set()
+        self._failed: LaunchError | None = None
+        self._given_up: set[ladder.Block] = set()
         self._probes_ms = [
             ms for r in records if r.probes for ms in (r.probes.before_ms, r.probes.after_ms)
         ]
@@ -88,16 +92,23 @@ class _Session:
 
     def measure(self) -> None:
         launch = max((record.slot.launch for record in self.run.records()), default=1)
+        for earlier in sorted({f.launch for f in self.run.failures() if f.launch < launch}):
+            self._measure_launch(earlier)
         while True:
-            for block in ladder.blocks(self.profile, launch):
-                self._measure_block(block)
+            self._measure_launch(launch)
             step = ladder.after_launch(self.profile, self._pairs(), launch)
             last = launch >= ladder.precision(self.profile).max_launches
             if step.action is Action.STOP or last or self._late:
                 reason = "the time limit is reached" if self._late else step.reason
                 self.run.log_event("stopped", launch=launch, reason=reason, too_wide=step.rungs)
-                return
+                break
             launch += 1
+        if self._failed is not None:
+            begun = {record.slot.launch for record in self.run.records() if record.valid}
+            if not begun - {gap.launch for gap in analysis.gaps(self.run)}:
+                raise self._failed
+        if problem := ladder.fruitless(self.profile, self.run.records()):
+            raise EngineError(problem)
 
     def _due(self, block: ladder.Block, spent: Counter[str]) -> list[ladder.Round]:
         if self._late:
@@ -109,13 +120,40 @@ class _Session:
 
     def _announce(self, counted: set[Slot], due: list[ladder.Round]) -> None:
         """Tell a front end how many repeats this session will have measured in the end."""
-        planned = {*ladder.slots(self.profile), *(slot for r in due for slot in r)}
-        missing = self._counted_now + len(planned - counted)
+        lost = {(block.launch, arm) for block in self._given_up for arm in block.arms}
+        planned = {s for s in ladder.slots(self.profile) if (s.launch, s.arm) not in lost}
+        planned.update(slot for slots in due for slot in slots)
+        self._missing = planned - counted
+        missing = self._counted_now + len(self._missing)
         if missing != self._announced:
             self._announced = missing
             self.run.log_event("plan", total=len(planned | counted), missing=missing)
 
+    def _measure_launch(self, launch: int) -> None:
+        for block in ladder.blocks(self.profile, launch):
+            self._measure_block(block)
+
     def _measure_block(self, block: ladder.Block) -> None:
+        """Measure with a block's servers; when one fails, start them again, ever later.
+
+        What is still missing after the last try is a gap: its reason is on file, the run goes on.
+        """
+        asked = self.profile.server
+        for number in range(asked.retries + 1):
+            try:
+                self._measure_once(block)
+            except LaunchError as error:
+                self._failed = error
+                if number == asked.retries or self._late:
+                    self._given_up.add(block)
+                    return
+                wait_s = asked.retry_wait_s * 2**number
+                self.run.log_event("retry", launch=block.launch, wait_s=wait_s)
+                time.sleep(wait_s)
+            else:
+                return
+
+    def _measure_once(self, block: ladder.Block) -> None:
         spent: Counter[str] = Counter()
         due = self._due(block, spent)
         if not due:
@@ -153,6 +191,8 @@ class _Session:
                 kept = privacy.scrub_bytes(kept)
             self.run.save_repeat(record, kept)
             self._counted_now += record.valid
+            if record.valid:
+                self._missing.discard(record.slot)
             self.run.log_event(
                 "repeat",
                 **record.slot.model_dump(),
@@ -162,12 +202,19 @@ class _Session:
                 measured_s=each.result.duration_s,
                 wall_s=round(record.wall_s, 3),
             )
+        self._estimate(launch.block)
         for slot in slots:
-            if not launch.servers[slot.arm].alive:
-                raise EngineError(
-                    f"the {slot.arm} server died in rung {slot.rung}, repeat {slot.repeat} "
-                    f"({launch.servers[slot.arm].spec.log})"
-                )
+            server = launch.servers[slot.arm]
+            if slot.arm in failed or not server.alive:
+                with launch.blaming(slot.arm):
+                    server.check(f"in rung {slot.rung}, repeat {slot.repeat}")
+
+    def _estimate(self, up: ladder.Block) -> None:
+        """Tell a front end how long the rest will take."""
+        records, launches = self.run.records(), self.run.launch_facts()
+        seconds = timing.left_s(self.profile, self._missing, records, launches, up)
+        if seconds is not None:
+            self.run.log_event("left", seconds=round(seconds))
 
     def _wait_for_quiet(self) -> None:
         """Let a disturbance pass; when it does not, the round is measured and marked."""
@@ -190,10 +237,12 @@ class _Session:
             before = server.idle_counters()
             probe_before_ms = self._probe.time_ms()
             started_at = datetime.now(UTC)
-            outcome = bench.run(arguments, output, self.profile.client.rung_timeout_s)
+            outcome = bench.run(
+                arguments, output, self.profile.client.rung_timeout_s, server.spec.api_key
+            )
             after = server.idle_counters()
-            probes = self._judge_machine(probe_before_ms)
         reasons, result = _judge_result(outcome, before, after, rung)
+        probes = self._judge_machine(probe_before_ms, _worked_until(outcome, result))
         if probes.disturbed:
             reasons.append(
                 f"disturbed machine: the probe took {probes.before_ms:.1f} ms before and "
@@ -221,8 +270,8 @@ class _Session:
         self._order += 1
         return _Slice(record, outcome.result, result)
 
-    def _judge_machine(self, before_ms: float) -> Probes:
-        after_ms = self._probe.settled_ms()
+    def _judge_machine(self, before_ms: float, worked_until: float | None) -> Probes:
+        after_ms = self._probe.settled_ms(worked_until)
         self._probes_ms += [before_ms, after_ms]
         quiet_ms = disturbance.quiet_level(self._probes_ms)
         return Probes(
@@ -231,6 +280,13 @@ class _Session:
             quiet_ms=quiet_ms,
             disturbed=disturbance.is_disturbed(before_ms, after_ms, quiet_ms),
         )
+
+
+def _worked_until(outcome: client.ClientRun, result: RungResult) -> float | None:
+    """When the engine gave its last token, on the monotonic clock; None where nothing says so."""
+    if outcome.measured_at is None or result.duration_s is None:
+        return None
+    return outcome.measured_at + result.duration_s
 
 
 def _judge_result(

@@ -3,7 +3,8 @@
 Layout, below the run's root::
 
     profile.yaml  manifest.json  journal.jsonl
-    raw/<arm>/launch-NN/start-NN/{command.json,engine.log,facts.json,agreement.json}
+    raw/<arm>/launch-NN/start-NN/{command.json,engine.log.gz,facts.json,agreement.json}
+    raw/<arm>/launch-NN/start-NN/failure.json      why that start came to nothing, if it did
     raw/reference/agreement.json                   the answers that the model should give
     raw/<arm>/launch-NN/<rung>/rep-NN.json         the client's untouched output
     raw/<arm>/launch-NN/<rung>/rep-NN.record.json  what the harness knows of it
@@ -27,20 +28,23 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from reproduce.errors import ConfigError, DataError
+from reproduce import plain, untrusted
+from reproduce.errors import ConfigError, DataError, StorageError
 from reproduce.profile import Profile
 from reproduce.schemas import (
     SCHEMA_VERSION,
     Answers,
+    Failure,
     LaunchFacts,
     Manifest,
     RepeatRecord,
+    ServerCommand,
     Slot,
 )
 
 M = TypeVar("M", bound=BaseModel)
 
-_WHOLE = ("command.json", "facts.json", "agreement.json")
+_WHOLE = ("command.json", "facts.json", "agreement.json", "failure.json")
 _DERIVED = ("tables", "figures", "notebooks")
 
 
@@ -50,35 +54,45 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write so that a reader, or a kill at any moment, sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+@contextmanager
+def _storing(path: Path) -> Iterator[None]:
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(draft).chmod(0o644)
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+        yield
+    except OSError as error:
+        raise StorageError(path, error) from error
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write so that a reader, or a kill at any moment, sees the old file or the new one.
+
+    Raises:
+        StorageError: the disk does not take it; the old file is still there.
+    """
+    with _storing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(draft).chmod(0o644)
+            Path(draft).replace(path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
 
 
 def parse_json(data: bytes, where: object) -> Any:
     """Parse JSON bytes, or say in one line why they are none.
 
     Raises:
-        DataError: cut off or not JSON.
+        DataError: cut off, not JSON, or nothing that an honest writer writes.
     """
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        reason = str(error).splitlines()[0][:120]
-        raise DataError(
-            f"{where}: not readable as JSON ({reason}): restore or remove it"
-        ) from error
+        return plain.from_json(data)
+    except plain.NotPlainError as error:
+        raise DataError(f"{where}: not readable as JSON ({error}): restore or remove it") from error
 
 
 def read_json(path: Path) -> Any:
@@ -107,6 +121,12 @@ def _parse(model: type[M], path: Path) -> M:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])) or "content"
         raise DataError(f"{path}: {key}: {first['msg']}") from error
+
+
+def _start_of(path: Path) -> tuple[str, int, int]:
+    """``raw/native/launch-02/start-01/facts.json`` → native, 2, 1."""
+    launch, start = (int(p.name.rpartition("-")[2]) for p in (path.parents[1], path.parent))
+    return path.parents[2].name, launch, start
 
 
 class RunDir:
@@ -148,10 +168,12 @@ class RunDir:
         """Open an existing run directory.
 
         Raises:
-            DataError: it is none, or it was written by a newer version of this package.
+            DataError: it is none, it was written by a newer version of this package, or something
+                in it leads out of it.
         """
         if not (root / "manifest.json").is_file():
             raise DataError(f"{root}: not a run directory (manifest.json is missing)")
+        untrusted.inspect(root)
         data = read_json(root / "manifest.json")
         version = data.get("schema_version") if isinstance(data, dict) else None
         if isinstance(version, int) and version > SCHEMA_VERSION:
@@ -161,9 +183,9 @@ class RunDir:
             )
         manifest = _parse(Manifest, root / "manifest.json")
         try:
-            text = (root / "profile.yaml").read_text()
-            profile = Profile.model_validate(yaml.safe_load(text))
-        except (OSError, yaml.YAMLError, ValidationError) as error:
+            data = plain.from_yaml((root / "profile.yaml").read_bytes())
+            profile = Profile.model_validate(data)
+        except (OSError, plain.NotPlainError, ValidationError) as error:
             reason = str(error).splitlines()[0]
             raise DataError(f"{root}/profile.yaml: not a profile ({reason})") from error
         return cls(root, profile, manifest)
@@ -175,7 +197,10 @@ class RunDir:
         Raises:
             ConfigError: another process is writing to it.
         """
-        with (self.root / ".lock").open("w") as lock:
+        path = self.root / ".lock"
+        with _storing(path):
+            lock = path.open("w")
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -260,7 +285,11 @@ class RunDir:
     def records(self) -> list[RepeatRecord]:
         """Every attempt on file, in the order of measuring."""
         paths = (self.root / "raw").glob("*/launch-*/*/rep-*.record.json")
-        return sorted((_parse(RepeatRecord, p) for p in paths), key=lambda r: (r.order, r.attempt))
+        found = [(path, _parse(RepeatRecord, path)) for path in paths]
+        for path, record in found:
+            if path.parent != self.repeat_stem(record.slot).parent:
+                raise DataError(f"{path}: slot: is of another place: restore the file")
+        return sorted((record for _, record in found), key=lambda r: (r.order, r.attempt))
 
     def attempts(self, slot: Slot) -> int:
         """How many invalid attempts of a repeat are on file."""
@@ -281,6 +310,17 @@ class RunDir:
         """Facts of every server start on file, by arm, launch and start."""
         paths = sorted((self.root / "raw").glob("*/launch-*/start-*/facts.json"))
         return [_parse(LaunchFacts, path) for path in paths]
+
+    def failures(self) -> list[Failure]:
+        """Why the latest start of an arm's launch failed, where it did; by arm and launch."""
+        paths = sorted((self.root / "raw").glob("*/launch-*/start-*/failure.json"))
+        found = [_parse(Failure, path) for path in paths]
+        return [f for f in found if f.start + 1 == self.next_start(f.arm, f.launch)]
+
+    def commands(self) -> dict[tuple[str, int, int], ServerCommand]:
+        """How every server was started, by arm, launch and start."""
+        paths = sorted((self.root / "raw").glob("*/launch-*/start-*/command.json"))
+        return {_start_of(path): _parse(ServerCommand, path) for path in paths}
 
     def reference_path(self) -> Path:
         """Where the reference's answers are, or will be."""
@@ -318,16 +358,21 @@ class RunDir:
     def log_event(self, event: str, **details: Any) -> None:
         """Append one line to the journal, which a front end follows for progress."""
         line = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "event": event, **details}
-        with (self.root / "journal.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        path = self.root / "journal.jsonl"
+        with _storing(path), path.open("a+b") as file:
+            # A write that failed half-way has left a line without an end.
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+            begin = b"" if file.read(1) in (b"", b"\n") else b"\n"
+            file.write(begin + json.dumps(line).encode() + b"\n")
 
     def events(self) -> list[dict[str, Any]]:
         """The journal so far; a last line that was cut off is left out."""
         path = self.root / "journal.jsonl"
         events = []
-        for line in path.read_text().splitlines() if path.is_file() else []:
+        for line in path.read_bytes().splitlines() if path.is_file() else []:
             try:
-                events.append(json.loads(line))
-            except ValueError:
+                event = plain.from_json(line)
+            except plain.NotPlainError:
                 continue
+            events += [event] if isinstance(event, dict) else []
         return events

@@ -1,5 +1,6 @@
 """A search of a whole run directory for what gives somebody away."""
 
+import gzip
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,6 +22,7 @@ def found_in(root: Path, words: Iterable[str]) -> list[str]:
 def _has(path: Path, word: str) -> bool:
     if path.suffix in _COMPRESSED and len(word) < 4:
         return False
-    text = _PICTURE.sub(b"", path.read_bytes())
+    data = path.read_bytes()
+    text = _PICTURE.sub(b"", gzip.decompress(data) if path.suffix == ".gz" else data)
     pattern = rb"(?<![A-Za-z0-9])" + re.escape(word.encode()) + rb"(?![A-Za-z0-9])"
     return re.search(pattern, text) is not None

@@ -3,6 +3,7 @@
 from typing import Any
 
 import requests
+from requests.auth import AuthBase
 
 from reproduce.agreement import ANSWER_TOKENS
 from reproduce.errors import EngineError
@@ -12,7 +13,19 @@ _CANDIDATES = 2
 _TIMEOUT_S = 300.0
 
 
-def ask(url: str, model: str, prompts: list[list[int]]) -> Answers:
+class Bearer(AuthBase):
+    """What a request to one of our servers brings along; a ``.netrc`` does not replace it."""
+
+    def __init__(self, api_key: str) -> None:
+        self._api_key = api_key
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Add the key to a request that is about to be sent."""
+        request.headers["Authorization"] = f"Bearer {self._api_key}"
+        return request
+
+
+def ask(url: str, model: str, prompts: list[list[int]], api_key: str) -> Answers:
     """Greedy answers with the log-probabilities of the two best tokens of every position.
 
     All prompts go in one request, so that the engine computes them in batches, as under load.
@@ -30,7 +43,9 @@ def ask(url: str, model: str, prompts: list[list[int]]) -> Answers:
         "return_tokens_as_token_ids": True,
     }
     try:
-        answer = requests.post(f"{url}/v1/completions", json=body, timeout=_TIMEOUT_S)
+        answer = requests.post(
+            f"{url}/v1/completions", json=body, auth=Bearer(api_key), timeout=_TIMEOUT_S
+        )
         answer.raise_for_status()
         choices = sorted(answer.json()["choices"], key=lambda choice: choice["index"])
         answers = tuple(

@@ -1,6 +1,7 @@
 """The engine's parent process: when whoever wanted the engine is gone, so is the engine.
 
-``python -m reproduce.engine.guard [--report FD] [--owner PID ...] [--beat | --listen] -- COMMAND``
+``python -m reproduce.engine.guard [--report FD] [--owner PID ...] [--log FILE] [--beat | --listen]
+-- COMMAND``
 
 The guard starts the command in a session of its own and watches the owners, its parent if none
 is named. It ends the whole process group when an owner disappears (kill -9 included), when it is
@@ -10,6 +11,8 @@ of its descendants, so a worker whose parent died first is still found.
 An owner on another machine is heard instead: a guard with ``--beat`` writes to its command's
 standard input as long as all is well, and one with ``--listen``, at the other end of whatever
 carries that input there, takes silence for its owner's death.
+
+With ``--log`` it also keeps the file that the command prints into from growing without end.
 """
 
 import argparse
@@ -22,8 +25,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import psutil
+
+from reproduce.engine import logs
 
 POLL_S = 0.25
 GRACE_S = 5.0
@@ -117,6 +123,7 @@ def watch(
     *,
     beat: bool = False,
     listen: bool = False,
+    log: Path | None = None,
 ) -> int:
     """Run ``command`` until it exits, an owner disappears or SIGTERM arrives.
 
@@ -126,9 +133,11 @@ def watch(
         report_fd: descriptor that is told the command's process id.
         beat: write to the command's standard input as long as it is wanted.
         listen: also end when this process's standard input closes or falls silent.
+        log: file that the command prints into, to be bounded.
 
     Returns:
-        The command's exit status; 0 when the guard ended it.
+        The command's exit status, 128 and the signal's number when a signal ended it; 0 when the
+        guard did.
     """
     asked = False
 
@@ -158,11 +167,15 @@ def watch(
             report.write(f"{child.pid}\n")
     while not asked and child.poll() is None and wanted.wait():
         _beat(child)
+        if log is not None:
+            # A disk that is full or away is no reason to end the engine.
+            with contextlib.suppress(OSError):
+                logs.trim(log)
     status = child.poll()
     _say_farewell(child)
     end_group(child.pid)
     _end_descendants()
-    return status or 0
+    return 128 - status if status and status < 0 else status or 0
 
 
 def _alive(process: psutil.Process) -> bool:
@@ -177,12 +190,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="reproduce.engine.guard", description=__doc__)
     parser.add_argument("--report", type=int)
     parser.add_argument("--owner", type=int, action="append")
+    parser.add_argument("--log", type=Path)
     parser.add_argument("--beat", action="store_true")
     parser.add_argument("--listen", action="store_true")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args(arguments)
     owners = options.owner or [os.getppid()]
-    return watch(options.command, owners, options.report, beat=options.beat, listen=options.listen)
+    return watch(
+        options.command,
+        owners,
+        options.report,
+        beat=options.beat,
+        listen=options.listen,
+        log=options.log,
+    )
 
 
 if __name__ == "__main__":

@@ -1,20 +1,24 @@
 """One vLLM server's life: start, prove ready, read its counters, end with all its workers."""
 
 import os
-import re
+import secrets
 import socket
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from reproduce.engine.process import GuardedProcess
-from reproduce.errors import ConfigError, EngineError
-from reproduce.evidence import clean_lines, parse_log
+from reproduce.engine import logs
+from reproduce.engine.agreement import Bearer
+from reproduce.engine.guard import GRACE_S
+from reproduce.engine.process import GuardedProcess, ending
+from reproduce.errors import ConfigError, EngineError, WrongEngineError
+from reproduce.evidence import parse_log
+from reproduce.last_words import last_words
 from reproduce.profile import Backend
 from reproduce.schemas import EngineFacts, ServerCounters
 
@@ -23,8 +27,9 @@ ENGINE = (sys.executable, "-m", "reproduce.engine.vllm_main")
 _POLL_S = 0.3
 _REQUEST_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 15.0
+_FALL_S = 2 * GRACE_S
+"""How long a dying engine's guard may take to clear up and end as well."""
 _LOG_TAIL_BYTES = 200_000
-_TELLING = re.compile(r"error|exception|refus|fail|not found|no such|unrecognized|assert", re.I)
 
 
 def free_port(host: str) -> int:
@@ -68,6 +73,7 @@ class ServerSpec:
         backend: what its log must prove it to be.
         ready_timeout_s: deadline from start to ready.
         headless: arguments of an engine's further nodes, if it has any.
+        api_key: what every request must bring along; made anew for each start, and shown nowhere.
     """
 
     arguments: Sequence[str]
@@ -80,6 +86,16 @@ class ServerSpec:
     backend: Backend
     ready_timeout_s: float
     headless: Sequence[Sequence[str]] = ()
+    api_key: str = field(default_factory=secrets.token_urlsafe, repr=False)
+
+    @property
+    def whole_env(self) -> dict[str, str]:
+        """Environment of the engine's processes; other users cannot read it, as they can argv.
+
+        Python looks for no module in the directory that holds the model, which may be anybody's.
+        """
+        ours = {"VLLM_API_KEY": self.api_key, "PYTHONSAFEPATH": "1"}
+        return {**os.environ, **self.env, **ours}
 
 
 class Server:
@@ -96,7 +112,7 @@ class Server:
         """Start the engine's processes; the first is the one with the API."""
         process = GuardedProcess(
             [*ENGINE, *self.spec.arguments],
-            env={**os.environ, **self.spec.env},
+            env=self.spec.whole_env,
             workdir=self.spec.workdir,
             log=self.spec.log,
             stop_timeout_s=_STOP_TIMEOUT_S,
@@ -120,28 +136,27 @@ class Server:
 
     def facts(self) -> EngineFacts:
         """What the log shows so far."""
-        logs = (process.log.read_text(errors="replace") for process in self.processes)
-        return parse_log("\n".join(logs))
+        return parse_log("\n".join(logs.read(process.log) for process in self.processes))
 
     def wait_ready(self) -> EngineFacts:
         """Wait until the engine is healthy, answers a completion, and proves its backend.
 
         Raises:
-            EngineError: it exited, missed its deadline, does not answer, or is another backend.
+            EngineError: it exited, missed its deadline or does not answer.
+            WrongEngineError: it is another backend.
         """
         deadline = self._started + self.spec.ready_timeout_s
         while not self._healthy():
             if fallen := self._fallen:
-                status = fallen.guard.returncode
-                raise EngineError(self._obituary(f"exited with status {status}"))
+                raise EngineError(self._obituary(ending(fallen.guard.returncode)))
             if time.monotonic() > deadline:
                 limit = f"{self.spec.ready_timeout_s:.0f} s"
                 raise EngineError(self._obituary(f"was not ready within {limit}"))
             time.sleep(_POLL_S)
-        self._complete_once()
+        self.check()
         facts = self.facts()
         if facts.backend != self.spec.backend:
-            raise EngineError(
+            raise WrongEngineError(
                 f"the {self.spec.backend} arm loaded {facts.architecture or 'unknown classes'} "
                 f"({facts.backend or 'unknown'} backend): check its serve flags ({self.spec.log})"
             )
@@ -154,18 +169,43 @@ class Server:
         except requests.RequestException:
             return False
 
-    def _complete_once(self) -> None:
+    def check(self, when: str = "") -> None:
+        """Have a completion answered, as proof that the engine is there and is the right one.
+
+        Args:
+            when: what was going on, for the message.
+
+        Raises:
+            EngineError: it has ended, does not answer, or answers as another model.
+        """
+        problem = self._unanswered()
+        if problem is None and self.alive:
+            return
+        deadline = time.monotonic() + _FALL_S
+        while self.alive and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        if fallen := self._fallen:
+            problem = ending(fallen.guard.returncode)
+        raise EngineError(self._obituary(f"{problem} {when}".rstrip()))
+
+    def _unanswered(self) -> str | None:
+        """What is wrong with the answer to a completion; None when nothing is."""
         body = {"model": self.spec.model, "prompt": "ba", "max_tokens": 1, "temperature": 0}
         try:
             answer = requests.post(
-                f"{self.url}/v1/completions", json=body, timeout=_REQUEST_TIMEOUT_S
+                f"{self.url}/v1/completions",
+                json=body,
+                auth=Bearer(self.spec.api_key),
+                timeout=_REQUEST_TIMEOUT_S,
             )
-            if answer.ok and answer.json()["choices"]:
-                return
-            problem = f"answered {answer.status_code}: {answer.text[:160]!r}"
-        except (requests.RequestException, ValueError, KeyError) as error:
-            problem = f"did not answer a completion ({type(error).__name__})"
-        raise EngineError(self._obituary(problem))
+            if not answer.ok or not answer.json()["choices"]:
+                return f"answered {answer.status_code}: {answer.text[:160]!r}"
+            model = answer.json()["model"]
+        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
+            return f"did not answer a completion ({type(error).__name__})"
+        if model != self.spec.model:
+            return f"answered as {model!r:.80}, not as {self.spec.model}"
+        return None
 
     def counters(self) -> ServerCounters | None:
         """Counters of ``/metrics``, None when they cannot be read."""
@@ -185,7 +225,7 @@ class Server:
                 generation_tokens=totals["vllm:generation_tokens_total"],
                 prefix_cache_hits=totals.get("vllm:prefix_cache_hits_total", 0.0),
             )
-        except KeyError:
+        except (KeyError, ValueError):
             return None
 
     def idle_counters(self, patience_s: float = 2.0) -> ServerCounters | None:
@@ -211,13 +251,11 @@ class Server:
 
     def _obituary(self, what: str) -> str:
         fallen = self._fallen or self.processes[0]
-        return f"the {self.spec.backend} server {what}: {_last_words(fallen.log)} ({fallen.log})"
+        words = last_words(_end(fallen.log))
+        return f"the {self.spec.backend} server {what}: {words} ({fallen.log})"
 
 
-def _last_words(path: Path) -> str:
-    with path.open("rb") as log:
-        log.seek(max(0, path.stat().st_size - _LOG_TAIL_BYTES))
-        tail = log.read().decode(errors="replace")
-    lines = [line.strip() for line in clean_lines(tail) if line.strip()]
-    telling = [line for line in lines if _TELLING.search(line)]
-    return (telling or lines or ["its log is empty"])[-1][:240]
+def _end(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
+        return file.read().decode(errors="replace")

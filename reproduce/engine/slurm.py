@@ -26,8 +26,8 @@ from reproduce.engine.server import ENGINE, Server, ServerSpec
 from reproduce.errors import ConfigError, EngineError
 from reproduce.profile import Profile
 
-PROBE = (sys.executable, "-m", "reproduce.engine.node_probe")
-_GUARD = (sys.executable, "-m", "reproduce.engine.guard")
+PROBE = (sys.executable, "-P", "-m", "reproduce.engine.node_probe")
+_GUARD = (sys.executable, "-P", "-m", "reproduce.engine.guard")
 # Longer than the guards need on a node, and than srun needs to kill a step by force.
 _STOP_TIMEOUT_S = 40.0
 _STEP_TIMEOUT_S = 20.0
@@ -168,7 +168,8 @@ class SlurmServer(Server):
             log = self.spec.log
             process = GuardedProcess(
                 [*step, *_GUARD, "--listen", "--", *_GUARD, "--", *ENGINE, *arguments],
-                env=step_env({**os.environ, **self.spec.env}),
+                # srun carries the environment to the nodes, past the process lists of both ends.
+                env=step_env(self.spec.whole_env),
                 workdir=self.spec.workdir,
                 log=log if rank == 0 else log.with_suffix(f".node-{rank}{log.suffix}"),
                 stop_timeout_s=_STOP_TIMEOUT_S,

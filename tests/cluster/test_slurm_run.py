@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reproduce.engine import logs
 from reproduce.rundir import RunDir, sha256
 from tests.cluster.conftest import of_job, slurm, wait_for
 from tests.conftest import command_line, unmeasured
@@ -71,11 +72,11 @@ def test_every_node_of_every_arm_has_its_log(cancelled: Cancelled) -> None:
     for arm in cancelled.run.profile.arms:
         starts = sorted(cancelled.run.launch_dir(arm, 1).glob("start-*"))
         for start in starts:
-            names = {path.name for path in start.glob("*.log")}
-            assert names == {"engine.log", "engine.node-1.log"}
+            names = {path.name for path in start.glob("*.log*")}
+            assert names == {"engine.log.gz", "engine.node-1.log.gz"}
         last = starts[-1]
-        assert "rank 0 in world size 2" in (last / "engine.log").read_text()
-        assert "rank 1 in world size 2" in (last / "engine.node-1.log").read_text()
+        assert "rank 0 in world size 2" in logs.read(last / "engine.log")
+        assert "rank 1 in world size 2" in logs.read(last / "engine.node-1.log")
 
 
 def test_the_command_on_file_names_both_nodes(cancelled: Cancelled) -> None:

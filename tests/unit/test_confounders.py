@@ -186,7 +186,8 @@ def test_a_planted_confounder_is_named_and_withholds_the_verdict(name, change, t
 
 
 def test_every_rule_that_can_withhold_a_verdict_was_planted():
-    assert {name for name, _, _ in PLANTED.values()} == set(confounders.RULES) - {"remote code"}
+    warn_only = {"remote code", "failed launches"}
+    assert {name for name, _, _ in PLANTED.values()} == set(confounders.RULES) - warn_only
 
 
 HARMLESS = {
@@ -207,6 +208,30 @@ HARMLESS = {
         "measurements": measured(lambda repeat: 1 - 0.003 * repeat, noise=0.003)
     },
 }
+
+
+def trusting(**changes):
+    return [
+        one.sentence
+        for one in confounders.find(replace(CLEAN, **changes))
+        if one.name == "remote code" and one.sentence.startswith("trust-remote-code is given to")
+    ]
+
+
+def test_code_of_the_model_is_named_wherever_it_may_have_run():
+    assert trusting() == []
+    both = [command(arm, "--trust_remote_code") for arm in ("native", "transformers")]
+    assert "the native server and the transformers server: " in trusting(commands=both)[0]
+    off = [command(arm, "--no-trust-remote-code") for arm in ("native", "transformers")]
+    assert trusting(commands=off) == []
+    asked = {"server.flags.trust-remote-code": True}
+    profile = profile_store.changed(CLEAN.profile, asked)
+    assert "the native server and the transformers server: " in trusting(profile=profile)[0]
+    asked = {"client.flags.trust-remote-code": True}
+    profile = profile_store.changed(CLEAN.profile, asked)
+    assert "is given to the client: " in trusting(profile=profile)[0]
+    sent = [r.model_copy(update={"argv": ("--trust-remote-code",)}) for r in CLEAN.records]
+    assert "is given to the client: " in trusting(records=sent)[0]
 
 
 @pytest.mark.parametrize(("name", "change"), HARMLESS.items(), ids=HARMLESS)

@@ -9,7 +9,7 @@ import pytest
 from reproduce import ladder, profile_store
 from reproduce.errors import ConfigError
 from reproduce.ladder import Block
-from reproduce.schemas import RepeatRecord, Slot
+from reproduce.schemas import Failure, RepeatRecord, Slot
 from reproduce.stopping import Action
 
 RESIDENT = Block(1, ("native", "transformers"))
@@ -183,3 +183,28 @@ def test_planned_launches_are_told_to_the_statistics_only_where_more_may_follow(
 def test_an_impossible_target_is_refused(overrides, words):
     with pytest.raises(ConfigError, match=words):
         smoke(**overrides)
+
+
+def failure(arm, launch=1):
+    now = datetime.now(UTC)
+    return Failure(arm=arm, launch=launch, start=2, at=now, problem="exited with status 3")
+
+
+def test_a_gap_is_what_a_failed_launch_has_not_measured():
+    profile = smoke(launches=2)
+    slots = ladder.slots(profile)
+    half = [record(s) for s in slots if s.launch == 1 and (s.rung == "c1" or s.repeat == 1)]
+    half += [record(s, valid=False) for s in slots if s.launch == 1 and s.rung == "c4"]
+    (gap,) = ladder.gaps(profile, half, [failure("transformers")])
+    assert (gap.launch, gap.arms, gap.rungs) == (1, ("native", "transformers"), ("c4",))
+    whole = [record(s) for s in slots]
+    assert ladder.gaps(profile, whole, [failure("transformers")]) == []
+    assert ladder.gaps(profile, half, []) == []
+
+
+def test_in_a_sequential_schedule_only_the_failed_arm_has_a_gap():
+    profile = smoke(schedule="sequential")
+    done = [record(s) for s in ladder.slots(profile) if s.arm == "native"]
+    (gap,) = ladder.gaps(profile, done, [failure("transformers")])
+    assert (gap.arms, gap.rungs) == (("transformers",), ("c1", "c4"))
+    assert ladder.gaps(profile, done, [failure("nobody")]) == []
