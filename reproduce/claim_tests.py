@@ -6,9 +6,10 @@ from functools import cached_property
 
 from reproduce import metrics, tables
 from reproduce.claims import Answer, Claim, Standing
-from reproduce.confounders import REMOTE_CODE, UNDER_TEST, Conditions, differing
+from reproduce.confounders import UNDER_TEST, Conditions, differing
 from reproduce.equivalence import LADDER, Comparison, Decision, Effect
 from reproduce.evidence import missing_fusions
+from reproduce.handed_over import REMOTE_CODE
 from reproduce.profile import Profile, Rung
 from reproduce.schemas import EngineFacts
 

@@ -1,10 +1,12 @@
 """A profile → a run directory, its notebooks executed in order, its report rendered."""
 
 import contextlib
+import logging
+import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +24,10 @@ from reproduce.rundir import RunDir, write_atomic
 
 NOTEBOOKS = REPO / "notebooks"
 REPORT = "05_report"
+# What papermill logs on standard error comes with the exception as well, which becomes one line.
+logging.getLogger("papermill").addHandler(logging.NullHandler())
 _READERS = 2
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 class NotebookError(errors.ReproduceError):
@@ -64,11 +69,12 @@ def execute(run: RunDir, say: Callable[[str], None], *, measuring: bool = True) 
 
     Raises:
         NotebookError: a notebook failed.
+        StorageError: the run directory does not take what is written.
     """
     first, *others = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
     # The kernels work inside the run directory, so that no path of the machine is a parameter.
-    with contextlib.chdir(run.root):
-        failures = []
+    with contextlib.chdir(run.root), _importing_nothing_from_here():
+        failures: list[errors.ReproduceError | None] = []
         if measuring and run.profile.kind == "measured":
             failures.append(_attempt(run, first, say))
         elif measuring:
@@ -76,12 +82,30 @@ def execute(run: RunDir, say: Callable[[str], None], *, measuring: bool = True) 
         # The others only read: what the first one measured, or what was published.
         with ThreadPoolExecutor(max_workers=_READERS) as pool:
             failures += pool.map(lambda source: _attempt(run, source, say), others)
+    # A disk that takes no notebook takes no report.
+    for failure in failures:
+        if isinstance(failure, errors.StorageError):
+            raise failure
     path = report.render(run, run.derived("notebooks") / f"{REPORT}.ipynb")
     describe(run)
     for failure in failures:
         if failure is not None:
             raise failure
     return path
+
+
+@contextlib.contextmanager
+def _importing_nothing_from_here() -> Iterator[None]:
+    """Have kernels look for modules elsewhere than in their directory, which may be anybody's."""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 def describe(run: RunDir) -> None:
@@ -91,11 +115,11 @@ def describe(run: RunDir) -> None:
     write_atomic(now.root / crate.NAME, about)
 
 
-def _attempt(run: RunDir, source: Path, say: Callable[[str], None]) -> NotebookError | None:
+def _attempt(run: RunDir, source: Path, say: Callable[[str], None]) -> errors.ReproduceError | None:
     say(source.stem)
     try:
         _execute_one(run, source)
-    except NotebookError as error:
+    except errors.ReproduceError as error:
         return error
     return None
 
@@ -126,6 +150,8 @@ def _execute_one(run: RunDir, source: Path) -> None:
     except (DeadKernelError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise NotebookError(f"notebooks/{source.name}: its kernel failed ({reason})") from error
+    except OSError as error:
+        raise errors.StorageError(target, error) from error
     finally:
         _forget_places(target)
 

@@ -16,6 +16,7 @@ from reproduce.cli import memory as memory_commands
 from reproduce.cli import run as run_commands
 from reproduce.cli import verdict as verdict_commands
 from reproduce.errors import ReproduceError
+from reproduce.terminal import say
 
 app = typer.Typer(
     help="Does vLLM's Transformers modeling backend cost anything? Measure it, and see why.",
@@ -31,11 +32,13 @@ archive_commands.register(app)
 article_commands.register(app)
 
 _INTERRUPTED = 130
+_ASKED_TO_STOP = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> None:
     """Entry point: a user's mistake is one line and status 2, an interruption status 130."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    for sign in _ASKED_TO_STOP:
+        signal.signal(sign, _interrupt)
     try:
         status = app(standalone_mode=False)
     except ReproduceError as error:
@@ -51,12 +54,18 @@ def main() -> None:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        status = 2
     sys.exit(status if isinstance(status, int) else 0)
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    """Stop at the first request; more of them would only tear the clearing up apart."""
+    for sign in _ASKED_TO_STOP:
+        signal.signal(sign, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def _fail(message: str) -> None:
-    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    say(f"error: {' '.join(message.split())}", err=True)

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from reproduce.rundir import RunDir
+from reproduce.terminal import PlainConsole, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def diff(
     _print("figures, candidate in percent of baseline", found.figures, names)
     _print("versions, machine, source, engines", found.surroundings, names)
     unjudged = f"; {found.unjudged} lack an interval" if found.unjudged else ""
-    typer.echo(
+    say(
         f"{len(found.verdicts)} verdicts changed; {len(found.figures)} figures moved beyond their "
         f"intervals, of {found.compared} compared{unjudged}"
     )
@@ -75,4 +75,4 @@ def _print(title: str, changes: "Sequence[Change]", names: tuple[str, str]) -> N
         table.add_column(heading, overflow="fold")
     for change in changes:
         table.add_row(change.what, change.before, change.after)
-    Console(markup=False).print(table)
+    PlainConsole().print(table)

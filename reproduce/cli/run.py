@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 import yaml
-from rich.console import Console
 from rich.table import Table
 
 from reproduce import profile_store
 from reproduce.errors import ConfigError
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir
+from reproduce.terminal import PlainConsole, say
 
 if TYPE_CHECKING:
     from reproduce.doctor import Check
@@ -54,30 +54,32 @@ def run(
             raise ConfigError("--resume: a run goes on with its own profile; leave -p out")
         directory = RunDir.open(resume)
         chosen = directory.profile
-        checkup.require(chosen, resume.parent)
+        if chosen.kind == "measured":
+            # Who cannot have it now should learn so before anything starts.
+            with directory.writing():
+                pass
+        checkup.require(chosen, resume)
     else:
         chosen = profile_store.load(profile, profile_store.parse_overrides(override or ()))
         chosen = _without_compiler(chosen, checkup.require(chosen, runs))
     if chosen.launcher == "slurm":
         from reproduce.engine import slurm
 
-        slurm.enter(chosen, [sys.executable, "-m", "reproduce", *sys.argv[1:]])
+        slurm.enter(chosen, [sys.executable, "-P", "-m", "reproduce", *sys.argv[1:]])
 
     from reproduce import pipeline
     from reproduce.progress import Follower
 
     directory = directory or pipeline.create(chosen, runs)
-    console = Console()
-    console.print(f"run {_shown(directory.root)}", markup=False, highlight=False, soft_wrap=True)
+    console = PlainConsole()
+    console.print(f"run {_shown(directory.root)}", soft_wrap=True)
     try:
         with Follower(directory, console) as follower:
             path = pipeline.execute(directory, follower.say)
     except KeyboardInterrupt:
-        typer.echo(
-            f"interrupted; `reproduce run --resume {_shown(directory.root)}` goes on", err=True
-        )
+        say(f"interrupted; `reproduce run --resume {_shown(directory.root)}` goes on", err=True)
         raise
-    typer.echo(_shown(path))
+    say(_shown(path))
 
 
 def _without_compiler(profile: "Profile", checks: "list[Check]") -> "Profile":
@@ -103,10 +105,10 @@ def profiles(
     if name is not None:
         chosen = profile_store.load(name, profile_store.parse_overrides(override or ()))
         data = chosen.model_dump(mode="json")
-        typer.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
+        say(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
         return
     for known in profile_store.names():
-        typer.echo(f"{known:12} {profile_store.load(known).description}")
+        say(f"{known:12} {profile_store.load(known).description}")
 
 
 def doctor(
@@ -122,7 +124,7 @@ def doctor(
         table.add_column(heading, overflow="fold")
     for check in checks:
         table.add_row(check.name, check.state, check.found)
-    Console().print(table, markup=False)
+    PlainConsole().print(table)
     if any(check.state == "fail" for check in checks):
         raise typer.Exit(1)
 
@@ -141,9 +143,9 @@ def report(
     directory = RunDir.open(run)
     if pdf:
         printer.browser()
-    with Follower(directory, Console()) as follower:
+    with Follower(directory, PlainConsole()) as follower:
         path = pipeline.execute(directory, follower.say, measuring=False)
-    typer.echo(_shown(path))
+    say(_shown(path))
     if pdf:
-        typer.echo(_shown(printer.render(path)))
+        say(_shown(printer.render(path)))
         pipeline.describe(directory)

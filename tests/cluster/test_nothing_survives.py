@@ -94,6 +94,11 @@ def test_scancel_ends_all(engine: Engine) -> None:
     wait_for(lambda: not engine.all(), LIMIT_S, "processes are left")
 
 
-def test_each_node_has_its_log(engine: Engine) -> None:
+def test_each_node_has_its_log_and_the_key_that_no_command_line_shows(engine: Engine) -> None:
+    keys = [process.environ()["VLLM_API_KEY"] for process in engine.pick("engine")]
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+    assert len(keys[0]) >= 40
+    assert not processes(lambda process: any(keys[0] in word for word in process.cmdline()))
     for name in ("engine.log", "engine.node-1.log"):
         assert (engine.directory / name).read_text().endswith("started\n")

@@ -102,9 +102,18 @@ def test_a_name_covers_its_own_digits_only() -> None:
     assert not list(unnamed("DeepSeek-V3 on H100: the 80 % rule", NAMES))
 
 
-def test_cells_and_attributes_are_escaped_and_stay_bound() -> None:
-    text = filled('|{{ x|cell }}|<img alt="{{ x|attribute }}">', x=bound('a|b "5" <c>'))
-    assert text == '|a\\|b "5" &lt;c&gt;|<img alt="a|b &quot;5&quot; &lt;c&gt;">'
+def test_values_are_escaped_for_where_they_stand_and_stay_bound() -> None:
+    text = filled('|{{ x }}|<img alt="{{ x|attribute }}">', x=bound('a|b "5" <c>\n![d](e)'))
+    assert text == (
+        '|a\\|b "5" &lt;c&gt; !\\[d\\](e)|<img alt="a|b &quot;5&quot; &lt;c&gt;\n![d](e)">'
+    )
+    assert filled("`{{ x|code }}`", x=bound("5 `<i>")) == "`5 '<i>`"
+
+
+def test_words_without_a_source_are_escaped_as_well() -> None:
+    assert filled("{% macro m(x) %}<b>{{ x }}</b>{% endmacro %}{{ m(x) }}", x="<i>*") == (
+        "<b>&lt;i&gt;\\*</b>"
+    )
 
 
 def test_one_line_and_one_entry_per_value() -> None:

@@ -21,6 +21,7 @@ STAND_IN = Path(__file__).parents[1] / "fakes" / "engine.py"
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerSpec:
     """A spec whose engine is the stand-in; its behaviour is chosen in the environment."""
     monkeypatch.setattr(server_module, "ENGINE", [sys.executable, "-I", "-S", str(STAND_IN)])
+    monkeypatch.setattr(server_module, "_FALL_S", 0.5)
     port = free_port("127.0.0.1")
     return ServerSpec(
         arguments=["serve", "m", "--port", str(port)], env={}, workdir=tmp_path,
