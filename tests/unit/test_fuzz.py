@@ -29,9 +29,10 @@ from tests.conftest import REPO
 from tests.mutations import CHUNKS, VALUES, Draw, changed, damaged
 from tests.synthetic import engine_log, make_run
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "150"))
+ASKED = os.environ.get("FUZZ_EXAMPLES")
+EXAMPLES = int(ASKED or 150)
 fuzzed = settings(
-    max_examples=EXAMPLES, deadline=None, database=None,
+    max_examples=EXAMPLES, deadline=None, database=None, derandomize=ASKED is None,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 rarely = settings(fuzzed, max_examples=max(20, EXAMPLES // 20))
