@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reproduce import disturbance, profile_store
-from reproduce.engine import checkpoint, probe
+from reproduce.engine import checkpoint, probe, server
 from reproduce.errors import ReproduceError
 from reproduce.launch import CACHE
 from reproduce.measure import measure
@@ -59,6 +59,8 @@ class StandIn:
         monkeypatch.setenv("STAND_IN_PROMPT", str(RUNG["input_tokens"]))
         # These are faults, not noise.
         monkeypatch.setattr(probe, "SETTLE_S", 0.1)
+        # Nor has this engine much to clear up.
+        monkeypatch.setattr(server, "_FALL_S", 2.0)
         monkeypatch.setattr(disturbance, "is_disturbed", lambda *_: False)
 
     def does(self, fault: str) -> None:

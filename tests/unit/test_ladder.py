@@ -9,7 +9,7 @@ import pytest
 from reproduce import ladder, profile_store
 from reproduce.errors import ConfigError
 from reproduce.ladder import Block
-from reproduce.schemas import Failure, RepeatRecord, Slot
+from reproduce.schemas import Failure, Probes, RepeatRecord, Slot
 from reproduce.stopping import Action
 
 RESIDENT = Block(1, ("native", "transformers"))
@@ -208,3 +208,22 @@ def test_in_a_sequential_schedule_only_the_failed_arm_has_a_gap():
     (gap,) = ladder.gaps(profile, done, [failure("transformers")])
     assert (gap.arms, gap.rungs) == (("transformers",), ("c1", "c4"))
     assert ladder.gaps(profile, done, [failure("nobody")]) == []
+
+
+@pytest.mark.parametrize(
+    ("reasons", "disturbed", "valid", "fruitless"),
+    [
+        (("2 outputs are short",), False, False, True),
+        (("disturbed machine: the probe took 9 ms",), True, False, False),
+        ((f"{ladder.WITH_PARTNER} native",), False, False, False),
+        ((), False, True, False),
+    ],
+)
+def test_a_rung_of_which_nothing_counts_is_named_unless_it_was_noise(
+    reasons, disturbed, valid, fruitless
+):
+    probes = Probes(before_ms=9, after_ms=9, quiet_ms=8, disturbed=disturbed)
+    slot = Slot(arm="native", launch=1, rung="c4", repeat=1)
+    tried = record(slot, valid).model_copy(update={"reasons": reasons, "probes": probes})
+    said = ladder.fruitless(smoke(), [tried])
+    assert said == (f"rung c4: none of 1 attempts counts: {reasons[0]}" if fruitless else None)
