@@ -12,7 +12,7 @@ from reproduce.audit import Outcome
 from reproduce.claims import Consistency, Judged, Standing
 from reproduce.display import attributes, bound_frame, framed, table, traced
 from reproduce.files import Files
-from reproduce.lineage import Bound, Cell, Source, told
+from reproduce.lineage import AS_STORED, Bound, Cell, Source, told
 
 _COLUMNS: Final = ("the article says", "verdict", "found", "its own data")
 
@@ -56,7 +56,7 @@ def _claim(one: Judged, sources: ClaimSources) -> Markup:
     how = f"claims.judge, rule {claim.test.rule}" if claim.test else "claims.judge, published data"
     check = f"claims.judge, rule {claim.check.rule}" if claim.check else "claims.judge"
     own = one.own_data if one.own_data != answer.found else ""
-    section = told(f"{name}.section", claim.section, sources.stated, "as stored")
+    section = told(f"{name}.section", claim.section, sources.stated, AS_STORED)
     return Markup(
         '<tr data-verdict="{verdict}" data-own="{consistency}" data-section="{in_section}">'
         '<th scope="row">{statement}<br><small>{section}</small></th>'
@@ -66,7 +66,7 @@ def _claim(one: Judged, sources: ClaimSources) -> Markup:
         verdict=answer.standing.value,
         consistency=one.consistency.value,
         in_section=claim.section,
-        statement=traced(told(f"{name}.statement", claim.statement, sources.stated, "as stored")),
+        statement=traced(told(f"{name}.statement", claim.statement, sources.stated, AS_STORED)),
         section=traced(section),
         kind=answer.standing.value.replace(" ", "-"),
         scope=claim.scope,
@@ -109,7 +109,7 @@ def _filters(judged: Sequence[Judged], sources: Sequence[Source]) -> Markup:
 
 def _choice(key: str, label: str, values: Sequence[str], sources: Sequence[Source]) -> Markup:
     options = Markup("").join(Markup("<option>{}</option>").format(value) for value in values)
-    about = told(f"claims.{key}", ", ".join(values), sources, "as stored")
+    about = told(f"claims.{key}", ", ".join(values), sources, AS_STORED)
     return Markup(
         '<label>{label} <select name="{key}"{about}><option value="">any</option>{options}'
         "</select></label>"
@@ -191,13 +191,15 @@ def invalid(frame: pd.DataFrame, files: Files) -> str:
     rows = []
     for n, row in enumerate(frame.to_dict("records")):
         stem = str(row["source"]).removesuffix(".json").removesuffix(".record")
-        sources = files.at(f"{stem}.record.json") or files.like(f"{stem}.invalid-*.record.json")
+        slot, reasons = (
+            files.at(f"{stem}.record.json", key) or files.like(f"{stem}.invalid-*.record.json", key)
+            for key in ("/slot", "/reasons")
+        )
         where = f"{row['arm']}, launch {row['launch']}, {row['rung']}, repeat {row['repeat']}"
-        name = f"invalid.{n}"
         rows.append(
             {
-                "attempt": told(f"{name}.slot", where, sources, "as stored: /slot"),
-                "why": told(f"{name}.reasons", str(row["reasons"]), sources, "as stored: /reasons"),
+                "attempt": told(f"invalid.{n}.slot", where, slot, AS_STORED),
+                "why": told(f"invalid.{n}.reasons", str(row["reasons"]), reasons, AS_STORED),
             }
         )
     return table(pd.DataFrame(rows), caption="Repeats that do not count")

@@ -11,7 +11,7 @@ from reproduce.display import table, traced
 from reproduce.evidence import Scope, head, missing_fusions
 from reproduce.files import Files, pointer
 from reproduce.fusions import EXPECTED_FUSIONS
-from reproduce.lineage import MISSING, Cell, Source, counted, told
+from reproduce.lineage import AS_STORED, MISSING, Cell, Source, counted, told
 from reproduce.profile import Profile
 from reproduce.schemas import EngineFacts, LaunchFacts, Manifest
 
@@ -60,7 +60,7 @@ def engines(facts: Sequence[LaunchFacts], profile: Profile, files: Files) -> str
             for fact, unit, say in _SHOWN.values()
         ]
         ready = files.at(f"{start}/facts.json", "/ready_s")
-        columns[arm].append(counted(f"{arm}.ready_s", found.ready_s, 0, ready, "as stored", "s"))
+        columns[arm].append(counted(f"{arm}.ready_s", found.ready_s, 0, ready, AS_STORED, "s"))
     return table(pd.DataFrame(columns), caption="What each engine's log shows")
 
 
@@ -190,7 +190,7 @@ def provenance(manifest: Manifest, changed: Sequence[str], files: Files) -> str:
 
 
 def _stored(
-    keys: Sequence[str], label: str, text: str, files: Files, how: str = "as stored"
+    keys: Sequence[str], label: str, text: str, files: Files, how: str = AS_STORED
 ) -> tuple[str, Cell]:
     place = pointer(*keys)
     return label, told(f"manifest{place}", text, files.at("manifest.json", place), how)

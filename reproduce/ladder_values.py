@@ -10,7 +10,7 @@ from typing import Any, Final
 import pandas as pd
 
 from reproduce import tables
-from reproduce.lineage import MISSING, Cell, Source, counted, worded
+from reproduce.lineage import MISSING, Cell, Source, counted, to_even, worded
 from reproduce.metrics import METRICS, Metric
 from reproduce.profile import Profile
 
@@ -82,7 +82,7 @@ def ladder_row(
         if pd.isna(low) or pd.isna(high) or low == high or not sources:
             return MISSING
         name = f"{origins.name}{rung}.{metric.key}.{key}"
-        return worded(name, f"{low:.1f} to {high:.1f}", sources, how, "%")
+        return worded(name, f"{low:.1f} to {high:.1f}", sources, how, "%", to_even(1))
 
     compared = "ratio of the arms, equivalence.compare"
     return {

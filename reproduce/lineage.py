@@ -106,6 +106,9 @@ class Bound:
 Cell = Bound | str
 """A value with its sources, or words without a number."""
 
+AS_STORED: Final = "as stored"
+"""The reduction of a value that is printed as its file has it."""
+
 MISSING: Final = "–"
 """The sign of a value that is not known."""
 
@@ -122,8 +125,12 @@ def rounded(
     if math.isnan(value):
         return Bound(id, "missing", MISSING, tuple(sources), reduction, unit)
     printed = f"{value:,.{digits}f}"
-    rounding = f"half to even, decimals: {digits}"
-    return Bound(id, value, printed, tuple(sources), reduction, unit, rounding)
+    return Bound(id, value, printed, tuple(sources), reduction, unit, to_even(digits))
+
+
+def to_even(digits: int) -> str:
+    """How a number is rounded to so many decimals."""
+    return f"half to even, decimals: {digits}"
 
 
 def worded(
@@ -132,9 +139,10 @@ def worded(
     sources: Sequence[Source],
     reduction: str,
     unit: str = "",
+    rounding: str = "none",
 ) -> Bound:
     """Words made from the data, printed as they are."""
-    return Bound(id, text, text, tuple(sources), reduction, unit)
+    return Bound(id, text, text, tuple(sources), reduction, unit, rounding)
 
 
 def told(
@@ -149,7 +157,8 @@ def told(
     So is what has no source on file: a page says which of its numbers have none.
     """
     if sources and any(numerals(text)):
-        return worded(id, text, sources, reduction, unit)
+        rounding = "none" if reduction == AS_STORED else "in the words"
+        return worded(id, text, sources, reduction, unit, rounding)
     return text
 
 

@@ -12,7 +12,14 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup, NavigableString, Tag
 
-from reproduce import lineage_table, pipeline, profile_store, report
+from reproduce import (
+    confounders,
+    display_claims,
+    lineage_table,
+    pipeline,
+    profile_store,
+    report,
+)
 from reproduce.lineage import numerals, unnamed
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir
@@ -176,7 +183,7 @@ def test_every_pointer_leads_somewhere(reported: RunDir, rows: list[dict[str, st
                 load = json.loads if path.suffix == ".json" else yaml.safe_load
                 read[path] = load(path.read_text())
             resolved(read[path], pointer)
-        elif path.suffix == ".log":
+        elif path.name.startswith("engine.log"):
             assert pointer in {*EngineFacts.model_fields, "facts"}
 
 
@@ -195,6 +202,11 @@ def test_what_is_printed_as_stored_is_what_is_stored(
     assert stored
     for row in stored:
         assert row["printed"] == str(resolved(manifest, row["sources"].partition("#")[2]))
+
+
+def test_every_rule_on_confounders_has_its_files() -> None:
+    rules = {*display_claims._WITNESSES, "changed raw files"}  # of which the manifest tells
+    assert rules == set(confounders.RULES)
 
 
 def test_trace_finds_a_number_of_the_report(reported: RunDir, rows: list[dict[str, str]]) -> None:
