@@ -40,7 +40,8 @@ def cost(found: Sequence[Spent], sources: Sequence[Source]) -> str:
 
 
 def _share(seconds: float, of: Spent) -> str:
-    return f"{number(seconds, 0, ' s')}, {100 * seconds / of.total_s:.0f} %"
+    percent = 100 * seconds / of.total_s if of.total_s else None
+    return f"{number(seconds, 0, ' s')}, {number(percent, 0, ' %')}"
 
 
 def gaps(found: Sequence[Gap], sources: Sequence[Source]) -> str:

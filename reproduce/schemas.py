@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from reproduce.profile import Backend, Name
 
@@ -94,7 +94,7 @@ class RepeatRecord(Facts):
     reasons: tuple[str, ...] = Field(description="Why it does not count; empty when valid.")
     result: FileName | None = Field(description="Name of the client's file beside it, if any.")
     result_sha256: Sha256 | None
-    started_at: datetime
+    started_at: AwareDatetime
     wall_s: float = Field(ge=0, description="Whole client process, warm-up included.")
     warmup_s: float | None = Field(default=None, ge=0, description="Test request and warm-ups.")
     warmups: int = Field(ge=0)
@@ -181,7 +181,7 @@ class LaunchFacts(Facts):
     launch: int = Field(ge=1)
     start: int = Field(ge=1)
     ready_s: float | None = Field(description="From process start to proven ready.")
-    ready_at: datetime | None = Field(default=None, description="When it was proven ready.")
+    ready_at: AwareDatetime | None = Field(default=None, description="When it was proven ready.")
     engine: EngineFacts
 
 

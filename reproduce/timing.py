@@ -4,7 +4,6 @@ import statistics
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from itertools import pairwise
 
 from reproduce import ladder
@@ -46,30 +45,30 @@ def spent(
         slices: every attempt on file, and the measured seconds of its result if it has one.
         launches: every server start on file.
     """
-    ready = sorted(facts.ready_at for facts in launches if facts.ready_at is not None)
-    groups: dict[datetime, list[tuple[RepeatRecord, float | None]]] = {}
+    ready = sorted(facts.ready_at.timestamp() for facts in launches if facts.ready_at is not None)
+    groups: dict[float, list[tuple[RepeatRecord, float | None]]] = {}
     for record, traffic_s in slices:
         # All servers of a launch are ready before its first slice, and the next ones after it.
-        place = bisect_right(ready, record.started_at)
+        place = bisect_right(ready, record.started_at.timestamp())
         if not place or (traffic_s is not None and record.warmup_s is None):
             return []
         groups.setdefault(ready[place - 1], []).append((record, traffic_s))
     return [_spent(begin, group) for begin, group in sorted(groups.items())]
 
 
-def _spent(begin: datetime, group: Sequence[tuple[RepeatRecord, float | None]]) -> Spent:
+def _spent(begin: float, group: Sequence[tuple[RepeatRecord, float | None]]) -> Spent:
     end = max(_end(record) for record, _ in group)
     return Spent(
         launch=group[0][0].slot.launch,
         arms=tuple(sorted({record.slot.arm for record, _ in group})),
-        total_s=(end - begin).total_seconds(),
+        total_s=end - begin,
         traffic_s=sum(traffic_s or 0 for _, traffic_s in group),
         warmup_s=sum(record.warmup_s or 0 for record, _ in group),
     )
 
 
-def _end(record: RepeatRecord) -> datetime:
-    return record.started_at + timedelta(seconds=record.wall_s)
+def _end(record: RepeatRecord) -> float:
+    return record.started_at.timestamp() + record.wall_s
 
 
 def left_s(
@@ -116,7 +115,7 @@ def _pauses(records: Sequence[RepeatRecord]) -> list[float]:
     """Seconds between the slices of one server start."""
     ordered = sorted(records, key=lambda record: record.started_at)
     return [
-        (later.started_at - _end(earlier)).total_seconds()
+        later.started_at.timestamp() - _end(earlier)
         for earlier, later in pairwise(ordered)
         if (earlier.slot.launch, earlier.start) == (later.slot.launch, later.start)
     ]
