@@ -16,8 +16,9 @@ from reproduce.article.reference import reference
 from reproduce.article.sections import files, published, setup, verdicts
 from reproduce.confounders import Conditions
 from reproduce.errors import DataError
-from reproduce.lineage import Bound, Moved, Rendered, moved, render
+from reproduce.lineage import Bound, Moved, moved
 from reproduce.provenance import REPO
+from reproduce.rendering import Rendered, render
 from reproduce.rundir import RunDir, write_atomic
 
 ARTICLE: Final = "article.md"

@@ -13,8 +13,9 @@ import yaml
 
 from reproduce import judgement, profile_store
 from reproduce.article import build, raw, reference
-from reproduce.lineage import Rendered, numerals
+from reproduce.lineage import numerals
 from reproduce.provenance import REPO
+from reproduce.rendering import Rendered
 from reproduce.rundir import RunDir, sha256
 from tests.conftest import command_line
 from tests.synthetic import make_run

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from bs4 import BeautifulSoup
 
-from reproduce import explore, lineage, pdf, profile_store, progress
+from reproduce import explore, pdf, profile_store, progress, rendering
 from reproduce.explore import evidence, ladder
 from reproduce.lineage import Source, worded
 from reproduce.rundir import RunDir
@@ -112,7 +112,7 @@ def test_the_explorers_show_it_as_text(hostile: RunDir) -> None:
 def test_markdown_shows_it_as_text() -> None:
     said = worded("x", EVIL, [Source("a", "0" * 64, "")], "as stored")
     source = "| {{ x }} | {{ y }} |\n|---|---|\n| {{ x }} | `{{ x|code }}` |\n\n{{ x }}\n"
-    text = lineage.render(source, {"x": said, "y": EVIL}, ["alert(1)", "alert(2)"], "t").text
+    text = rendering.render(source, {"x": said, "y": EVIL}, ["alert(1)", "alert(2)"], "t").text
     render = mistune.create_markdown(escape=False, plugins=["table"])
     soup = assert_harmless(str(render(text)))
     shown = " ".join(soup.get_text().split())

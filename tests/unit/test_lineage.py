@@ -13,11 +13,11 @@ from reproduce.lineage import (
     moved,
     numerals,
     printing,
-    render,
     rounded,
     unnamed,
     worded,
 )
+from reproduce.rendering import render
 
 FILE = Source("data/a.json", "a" * 64, "/x")
 NAMES = ["H100", "DeepSeek-V3", "80 % rule"]
