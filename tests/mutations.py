@@ -64,12 +64,12 @@ def changed(draw: Draw, seeds: list[Any]) -> Any:
                 continue
             what = draw(st.sampled_from(["change", "change", "drop", "add"]))
             if what == "change":
-                place[key] = draw(VALUES)
+                place[key] = copy.deepcopy(draw(VALUES))  # it may be changed in turn
             elif what == "drop":
                 del place[key]
             elif isinstance(place, dict):
-                place[draw(st.text(max_size=8))] = draw(VALUES)
+                place[draw(st.text(max_size=8))] = copy.deepcopy(draw(VALUES))
             else:
-                place.append(draw(VALUES))
+                place.append(copy.deepcopy(draw(VALUES)))
             break
     return tree
