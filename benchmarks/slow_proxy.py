@@ -1,10 +1,12 @@
 """A proxy that makes every answer later by a factor: ``python -m ... UPSTREAM_PORT PORT FACTOR``.
 
 A chunk that the server sent t after the request leaves the proxy factor · t after it, so that the
-client sees a server that is slower by that factor from the first token to the last.
+client sees a server that is slower by that factor from the first token to the last. The server's
+key is VLLM_API_KEY's; whoever asks the proxy needs none.
 """
 
 import asyncio
+import os
 import sys
 
 from aiohttp import ClientSession, ClientTimeout, web
@@ -14,7 +16,7 @@ async def forward(request: web.Request) -> web.StreamResponse:
     loop, app = asyncio.get_running_loop(), request.app
     started = loop.time()
     url = f"http://127.0.0.1:{app['upstream']}{request.path_qs}"
-    kept = {"content-type": request.content_type}
+    kept = {"content-type": request.content_type, "authorization": app["bearer"]}
     async with app["client"].request(
         request.method, url, data=await request.read(), headers=kept
     ) as answer:
@@ -41,6 +43,7 @@ async def forward(request: web.Request) -> web.StreamResponse:
 def main() -> None:
     app = web.Application()
     app["upstream"], port, app["factor"] = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    app["bearer"] = f"Bearer {os.environ['VLLM_API_KEY']}"
     app.router.add_route("*", "/{path:.*}", forward)
 
     async def open_client(app: web.Application) -> None:

@@ -59,7 +59,7 @@ class MaybeSlow(Server):
         return [
             GuardedProcess(
                 [sys.executable, "-m", "benchmarks.slow_proxy", *ports, factor],
-                env=dict(os.environ),
+                env={**os.environ, "VLLM_API_KEY": self.upstream.spec.api_key},
                 workdir=REPO,
                 log=self.spec.log,
                 stop_timeout_s=5,

@@ -8,13 +8,13 @@ from typing import Final
 
 import yaml
 
-from reproduce import figures, judgement, memory_figure, tables
+from reproduce import analysis, figures, judgement, memory_figure, tables
 from reproduce.article import raw
 from reproduce.article.commands import commands
 from reproduce.article.memory import cases, memory
 from reproduce.article.reference import reference
 from reproduce.article.sections import files, published, setup, verdicts
-from reproduce.confounders import Conditions
+from reproduce.article.yardstick import yardstick
 from reproduce.errors import DataError
 from reproduce.lineage import Bound, Moved, moved
 from reproduce.provenance import REPO
@@ -30,9 +30,6 @@ _TEMPLATE = "article.md.j2"
 _COLUMNS = ("id", "printed", "value", "unit", "rounding", "reduction", "sources", "sha256")
 _SHOWN = 4
 """Sources that a row of lineage.csv spells out; `reproduce trace` shows all."""
-
-
-_Kept = dict[str, tuple[RunDir, Conditions]]
 
 
 @dataclass(frozen=True)
@@ -51,9 +48,8 @@ class Difference:
 
 
 def changed_files() -> list[str]:
-    """Raw files of the two kept runs that are not what their manifests say."""
-    kept = (RunDir.open(REPO / name) for name in (raw.PUBLISHED, raw.REFERENCE))
-    return [path for run in kept for path in raw.changed(run)]
+    """Raw files of the kept runs that are not what their manifests say."""
+    return [path for run in _kept().values() for path in raw.changed(run)]
 
 
 def article() -> Rendered:
@@ -72,22 +68,21 @@ def build() -> dict[str, bytes]:
     }
 
 
-def _kept() -> _Kept:
-    """The two kept runs, each with what it is judged by."""
-    runs = {name: RunDir.open(REPO / name) for name in (raw.PUBLISHED, raw.REFERENCE)}
-    return {name: (run, judgement.conditions(run)) for name, run in runs.items()}
+def _kept() -> dict[str, RunDir]:
+    """The article's data, the run that stands beside them, and the run of one arm twice."""
+    return {name: RunDir.open(REPO / name) for name in raw.KEPT}
 
 
-def _article(kept: _Kept) -> Rendered:
+def _article(kept: dict[str, RunDir]) -> Rendered:
     names = yaml.safe_load((_TEMPLATES / "names.yaml").read_text("utf-8"))
-    run, facts = kept[raw.REFERENCE]
-    own, own_facts = kept[raw.PUBLISHED]
+    own, run = kept[raw.PUBLISHED], kept[raw.REFERENCE]
     context = {
         "setup": setup(),
-        "published": published(own, own_facts.measurements, judgement.load_article()),
-        "reference": reference(run, facts),
+        "published": published(own, analysis.measurements(own), judgement.load_article()),
+        "reference": reference(run),
+        "yardstick": yardstick(kept[raw.YARDSTICK]),
         "memory": memory(),
-        "claims": verdicts(judgement.judged_claims(run, facts)),
+        "claims": verdicts(judgement.judged_claims(run)),
         "commands": commands(),
         "files": files(),
     }
@@ -136,13 +131,13 @@ def _stale(built: dict[str, bytes]) -> list[str]:
     return [name for name in names if name not in built]
 
 
-def _drawn(kept: _Kept) -> dict[str, bytes]:
+def _drawn(kept: dict[str, RunDir]) -> dict[str, bytes]:
     """Each figure in both themes, as SVG and PNG."""
     drawn, budgets = {}, cases()
     for theme in figures.PALETTES:
         found = {"memory": memory_figure.budget_figure(budgets, theme)}
-        for run, facts in kept.values():
-            frame, profile = facts.measurements, run.profile
+        for run in (kept[raw.PUBLISHED], kept[raw.REFERENCE]):
+            frame, profile = analysis.measurements(run), run.profile
             table = tables.ladder_table(frame, profile, "total_tok_s")
             found[run.root.name] = figures.ladder_figure(table, frame, profile, theme)
         for name, figure in found.items():

@@ -14,6 +14,9 @@ from reproduce.rundir import RunDir, read_json, sha256
 
 PUBLISHED = "data/published"
 REFERENCE = "data/reference"
+YARDSTICK = "data/yardstick"
+"""One backend against itself: how much two equal arms differ here."""
+KEPT = (PUBLISHED, REFERENCE, YARDSTICK)
 
 
 @functools.cache

@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from reproduce import figures, judgement, tables
+from reproduce import analysis, figures, judgement, tables
 from reproduce.article.commands import run_command
 from reproduce.article.raw import REFERENCE, quoted, source, whole
-from reproduce.confounders import Conditions
+from reproduce.engine import logs
 from reproduce.ladder_values import Origins, article_rows
 from reproduce.lineage import Bound, rounded, worded
 from reproduce.provenance import REPO
@@ -18,10 +18,10 @@ from reproduce.schemas import LaunchFacts
 _MACHINE = {"cpu": "processor", "cores": "cores", "memory_gib": "memory in GiB"}
 
 
-def reference(run: RunDir, facts: Conditions) -> dict[str, Any]:
+def reference(run: RunDir) -> dict[str, Any]:
     """The kept run: its verdict in its own words, its ladder, its engines, its machine."""
     manifest, everything = f"{REFERENCE}/manifest.json", whole(REFERENCE)
-    verdict, frame = judgement.verdict_of(run, facts), facts.measurements
+    verdict, frame = judgement.verdict_of(run), analysis.measurements(run)
     valid = frame[frame["valid"]]
     speed = tables.ladder_table(frame, run.profile, "total_tok_s").set_index("rung", drop=False)
     origins = Origins(frame, run.manifest.files, "reference.", f"{REFERENCE}/")
@@ -51,7 +51,7 @@ def reference(run: RunDir, facts: Conditions) -> dict[str, Any]:
         },
         "margin": rounded("reference.margin", 100 * run.profile.margin, 0,
                           [source(f"{REFERENCE}/profile.yaml", "/margin")], "times 100", "%"),
-        "engines": list(_engines(run, facts.launches)),
+        "engines": list(_engines(run, analysis.engine_facts(run))),
         "id": quoted(manifest, "/run_id"),
         "created": worded("reference.created", f"{run.manifest.created_at:%Y-%m-%d}",
                           [source(manifest, "/created_at")], "day"),
@@ -91,7 +91,7 @@ def _engines(run: RunDir, launches: Sequence[LaunchFacts]) -> Iterator[tuple[str
         for arm in (run.profile.baseline, run.profile.candidate):
             text, origin = "–", whole(REFERENCE)
             if facts := first.get(arm):
-                log = run.start_dir(arm, facts.launch, facts.start) / "engine.log"
+                log = logs.stored(run.start_dir(arm, facts.launch, facts.start) / "engine.log")
                 origin = [source(log.relative_to(REPO).as_posix(), name)]
                 text = _said(getattr(facts.engine, name))
             cells.append(worded(f"reference.{arm}.{name}", text, origin, "evidence.parse_log"))

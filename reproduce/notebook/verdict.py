@@ -1,6 +1,7 @@
 """The verdict, the ladder's tables and its figure."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +16,7 @@ from reproduce import (
     origins,
     tables,
 )
+from reproduce.article.raw import YARDSTICK
 from reproduce.lineage import Cell, Source, told
 from reproduce.notebook import View
 from reproduce.provenance import REPO
@@ -35,16 +37,32 @@ def article_table(run: RunDir) -> View:
 
 def metric_table(run: RunDir, metric: str) -> View:
     """One metric over the ladder: both arms, ratio, interval, spread."""
-    about, made_from = metrics.METRICS[metric], _origins(run)
+    return _metric_table(run, metric, _origins(run), _workloads(run))
+
+
+def noise(run: RunDir) -> View:
+    """How much two equal arms differ: the kept run of one backend against itself."""
+    kept = RunDir.open(REPO / YARDSTICK)
+    if kept.profile.model != run.profile.model:
+        return View("<p>No run of one backend against itself is kept for this model.</p>")
+    made_from = _origins(kept, "noise.", f"{YARDSTICK}/")
+    return _metric_table(kept, "total_tok_s", made_from, _workloads(kept, "noise.", YARDSTICK))
+
+
+def _metric_table(
+    run: RunDir, metric: str, made_from: ladder_values.Origins, workloads: list[Cell]
+) -> View:
+    about = metrics.METRICS[metric]
     table = tables.ladder_table(analysis.measurements(run), run.profile, metric)
     rows = [
         ladder_values.ladder_row(row, about, run.profile, made_from) for _, row in table.iterrows()
     ]
-    return View(display.ladder_table(_workloads(run), rows, about, run.profile))
+    return View(display.ladder_table(workloads, rows, about, run.profile))
 
 
-def _origins(run: RunDir, name: str = "") -> ladder_values.Origins:
-    return ladder_values.Origins(analysis.measurements(run), origins.files_of(run).digests, name)
+def _origins(run: RunDir, name: str = "", root: str = "") -> ladder_values.Origins:
+    digests = origins.files_of(run).digests
+    return ladder_values.Origins(analysis.measurements(run), digests, name, root)
 
 
 def _ladder(run: RunDir) -> list[Source]:
@@ -54,17 +72,18 @@ def _ladder(run: RunDir) -> list[Source]:
     return [*_origins(run).of("mean", "total_tok_s", *arms), *margin]
 
 
-def _workloads(run: RunDir) -> list[Cell]:
-    """The ladder's rows in words, the mean last."""
+def _workloads(run: RunDir, name: str = "", root: str = "") -> list[Cell]:
+    """The ladder's rows in words, the mean last; see :class:`ladder_values.Origins`."""
     files = origins.files_of(run)
-    return [
-        *(
-            told(f"{rung.name}.workload", tables.workload(rung),
-                 files.at("profile.yaml", f"/ladder/{place}"), "tables.workload")
-            for place, rung in enumerate(run.profile.ladder)
-        ),
-        "mean of the ratios",
-    ]  # fmt: skip
+    rows: list[Cell] = []
+    for place, rung in enumerate(run.profile.ladder):
+        planned = [
+            replace(source, path=f"{root}/{source.path}".lstrip("/"))
+            for source in files.at("profile.yaml", f"/ladder/{place}")
+        ]
+        text = tables.workload(rung)
+        rows.append(told(f"{name}{rung.name}.workload", text, planned, "tables.workload"))
+    return [*rows, "mean of the ratios"]
 
 
 def ladder_figure(run: RunDir) -> View:
