@@ -1,8 +1,8 @@
 """What a profile may hand to a process: the shell, the loader and the disk are not its business."""
 
+import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -124,8 +124,9 @@ def hostile_profile(folder: Path, **more: Any) -> Path:
 def as_bash_reads_it(script: str, folder: Path) -> list[list[str]]:
     """Every command of a script, as words, with the variable it was given; nothing is run."""
     stand_in = 'vllm() { printf "%s\\0" "$@" "${VLLM_LOGGING_PREFIX-}" END; }\n'
-    whole = stand_in + script.replace(f"\n{sys.executable} ", "\nvllm ")
-    whole = whole.replace(f" {sys.executable} ", " vllm ")
+    # The interpreter has several names; the one of the printed commands need not be this one.
+    whole = stand_in + re.sub(r"\S+/python[\d.]* -m reproduce\.engine\.vllm_main", "vllm", script)
+    assert "vllm_main" not in whole
     done = subprocess.run(
         [shutil.which("bash") or "", "-c", whole],
         cwd=folder, capture_output=True, check=True, timeout=60,
