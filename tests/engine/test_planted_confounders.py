@@ -1,7 +1,8 @@
 """One run of the real engine with much wrong with it at once: each is found and named."""
 
-import multiprocessing
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -38,12 +39,13 @@ ladder:
   - {name: c4, concurrency: 4, input_tokens: 300, output_tokens: 8, prompts: 8, warmups: 0}
 repeats: 1
 """
-NEIGHBOURS, NEIGHBOURS_STAY_S = 6, 8.0
-
-
-def keep_a_core_busy(until: float) -> None:
-    while time.monotonic() < until:
-        pass
+NEIGHBOURS = 6
+KEEP_A_CORE_BUSY = """
+import time
+until = time.monotonic() + 4
+while time.monotonic() < until:
+    pass
+"""
 
 
 class Visited(Server):
@@ -52,14 +54,17 @@ class Visited(Server):
     visited = False
 
     def idle_counters(self, patience_s: float = 2.0) -> ServerCounters | None:
-        if not Visited.visited:
-            Visited.visited = True
-            threading.Thread(target=self._ask, daemon=True).start()
-            until = time.monotonic() + NEIGHBOURS_STAY_S
-            for _ in range(NEIGHBOURS):
-                multiprocessing.Process(target=keep_a_core_busy, args=(until,), daemon=True).start()
-            time.sleep(0.5)
-        return super().idle_counters(patience_s)
+        if Visited.visited:
+            return super().idle_counters(patience_s)
+        Visited.visited = True
+        threading.Thread(target=self._ask, daemon=True).start()
+        time.sleep(0.5)
+        counters = super().idle_counters(patience_s)
+        # Only now: the server must still get to say that it is busy.
+        for _ in range(NEIGHBOURS):
+            subprocess.Popen([sys.executable, "-c", KEEP_A_CORE_BUSY])
+        time.sleep(0.5)
+        return counters
 
     def _ask(self) -> None:
         body = {"model": self.spec.model, "prompt": "ba", "max_tokens": 2000, "ignore_eos": True}
