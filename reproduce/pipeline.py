@@ -26,7 +26,7 @@ NOTEBOOKS = REPO / "notebooks"
 REPORT = "05_report"
 # What papermill logs on standard error comes with the exception as well, which becomes one line.
 logging.getLogger("papermill").addHandler(logging.NullHandler())
-_READERS = 2
+_READERS = 4
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
