@@ -10,14 +10,14 @@ import html
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Final
 
 from markupsafe import Markup
 
-from reproduce.lineage import unnamed
+from reproduce.lineage import Bound, unnamed
 
 ID: Final = "lineage"
 """Id of the page's section with the table, which is not searched for numbers itself."""
@@ -103,18 +103,23 @@ def _row(entry: Entry) -> Markup:
 
 def as_csv(entries: Sequence[Entry]) -> bytes:
     """The table as lineage.csv has it."""
+    return written((entry, entry.places, entry.sha256) for entry in entries)
+
+
+def written(rows: Iterable[tuple[Bound | Entry, Sequence[str], str]]) -> bytes:
+    """A lineage.csv: values, each with the places that its row spells out, and their digest."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for entry in entries:
-        value = f"{entry.value:.10g}" if isinstance(entry.value, int | float) else ""
-        row = (entry.id, entry.printed, value, entry.unit, entry.rounding, entry.reduction)
-        writer.writerow([*row, "; ".join(entry.places), entry.sha256])
+    for one, places, digest in rows:
+        value = f"{one.value:.10g}" if isinstance(one.value, int | float) else ""
+        row = (one.id, one.printed, value, one.unit, one.rounding, one.reduction)
+        writer.writerow([*row, "; ".join(places), digest])
     return text.getvalue().encode()
 
 
 def from_csv(data: bytes) -> list[dict[str, str]]:
-    """The rows of :func:`as_csv`."""
+    """The rows of :func:`written`."""
     return list(csv.DictReader(io.StringIO(data.decode(errors="replace"))))
 
 

@@ -1,8 +1,6 @@
 """Data → article.md, figures/ and lineage.csv; and whether the committed ones are what it gives."""
 
-import csv
 import difflib
-import io
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +15,7 @@ from reproduce.article.sections import files, published, setup, verdicts
 from reproduce.article.yardstick import yardstick
 from reproduce.errors import DataError
 from reproduce.lineage import Bound, Moved, moved
+from reproduce.lineage_table import from_csv, written
 from reproduce.provenance import REPO
 from reproduce.rendering import Rendered, render
 from reproduce.rundir import RunDir, write_atomic
@@ -27,7 +26,6 @@ FIGURES: Final = "figures"
 
 _TEMPLATES = REPO / "reproduce" / "templates"
 _TEMPLATE = "article.md.j2"
-_COLUMNS = ("id", "printed", "value", "unit", "rounding", "reduction", "sources", "sha256")
 _SHOWN = 4
 """Sources that a row of lineage.csv spells out; `reproduce trace` shows all."""
 
@@ -148,20 +146,15 @@ def _drawn(kept: dict[str, RunDir]) -> dict[str, bytes]:
 
 def _lineage(bounds: list[Bound]) -> bytes:
     """One row per bound value, in the article's order."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for bound in bounds:
-        value = f"{bound.value:.10g}" if isinstance(bound.value, int | float) else ""
-        shown = [str(source) for source in bound.sources[:_SHOWN]]
-        if (more := len(bound.sources) - _SHOWN) > 0:
-            shown.append(f"and {more} more")
-        row = (bound.id, bound.printed, value, bound.unit, bound.rounding, bound.reduction)
-        writer.writerow([*row, "; ".join(shown), bound.digest])
-    return text.getvalue().encode()
+    return written((bound, _places(bound), bound.digest) for bound in bounds)
+
+
+def _places(bound: Bound) -> list[str]:
+    shown = [str(source) for source in bound.sources[:_SHOWN]]
+    more = len(bound.sources) - _SHOWN
+    return [*shown, f"and {more} more"] if more > 0 else shown
 
 
 def _printed(lineage: bytes) -> dict[str, str]:
     """What a list of numbers prints, by id."""
-    rows = csv.DictReader(io.StringIO(lineage.decode(errors="replace")))
-    return {str(row.get("id")): str(row.get("printed")) for row in rows}
+    return {str(row.get("id")): str(row.get("printed")) for row in from_csv(lineage)}
