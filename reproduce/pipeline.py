@@ -1,37 +1,23 @@
 """A profile → a run directory, its notebooks executed in order, its report rendered."""
 
 import contextlib
-import logging
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
-import nbformat
-import papermill
-from nbclient.exceptions import DeadKernelError
-from papermill.exceptions import PapermillExecutionError
-from traitlets.config import Config
-
-from reproduce import crate, errors, privacy, provenance, report
+from reproduce import crate, errors, kernels, privacy, provenance
 from reproduce.profile import Profile
 from reproduce.provenance import REPO
 from reproduce.rundir import RunDir, write_atomic
 
 NOTEBOOKS = REPO / "notebooks"
 REPORT = "05_report"
-# What papermill logs on standard error comes with the exception as well, which becomes one line.
-logging.getLogger("papermill").addHandler(logging.NullHandler())
 _READERS = 4
 _SAFE_PATH = "PYTHONSAFEPATH"
-
-
-class NotebookError(errors.ReproduceError):
-    """A notebook stopped; the message names it, the cell and the reason."""
 
 
 def create(profile: Profile, runs: Path) -> RunDir:
@@ -76,12 +62,17 @@ def execute(run: RunDir, say: Callable[[str], None], *, measuring: bool = True) 
     with contextlib.chdir(run.root), _importing_nothing_from_here():
         failures: list[errors.ReproduceError | None] = []
         if measuring and run.profile.kind == "measured":
-            failures.append(_attempt(run, first, say))
+            from reproduce import execution  # noqa: PLC0415
+
+            failures.append(execution.attempt(run, first, say))
         elif measuring:
             others.insert(0, first)
         # The others only read: what the first one measured, or what was published.
-        with ThreadPoolExecutor(max_workers=_READERS) as pool:
-            failures += pool.map(lambda source: _attempt(run, source, say), others)
+        with kernels.forked() as manager, ThreadPoolExecutor(max_workers=_READERS) as pool:
+            # Both take long to import: meanwhile the kernels' process imports what it needs.
+            from reproduce import execution, report  # noqa: PLC0415
+
+            failures += pool.map(lambda one: execution.attempt(run, one, say, manager), others)
     # A disk that takes no notebook takes no report.
     for failure in failures:
         if isinstance(failure, errors.StorageError):
@@ -113,59 +104,3 @@ def describe(run: RunDir) -> None:
     now = RunDir.open(run.root)  # a kernel has measured since
     about = crate.metadata(now.root, now.manifest, now.profile.description)
     write_atomic(now.root / crate.NAME, about)
-
-
-def _attempt(run: RunDir, source: Path, say: Callable[[str], None]) -> errors.ReproduceError | None:
-    say(source.stem)
-    try:
-        _execute_one(run, source)
-    except errors.ReproduceError as error:
-        return error
-    return None
-
-
-def _execute_one(run: RunDir, source: Path) -> None:
-    target = run.derived("notebooks") / source.name
-    parameters = {"profile": run.profile.name, "run": "."}
-    try:
-        with tempfile.TemporaryDirectory(prefix="kernel-") as sockets:
-            # Local sockets: no port is taken, and nobody else can listen.
-            kernel = {"transport": "ipc", "ip": f"{sockets}/kernel"}
-            papermill.execute_notebook(
-                source,
-                target,
-                parameters=parameters,
-                kernel_name="python3",
-                progress_bar=False,
-                config=Config({"KernelManager": kernel}),
-                shutdown_kernel="immediate",
-            )
-    except PapermillExecutionError as error:
-        reason = " ".join(error.evalue.split())
-        ours = isinstance(getattr(errors, error.ename, None), type)
-        kind = "" if ours else f"{error.ename}: "
-        raise NotebookError(
-            f"notebooks/{source.name}, cell {error.cell_index}: {kind}{reason}"
-        ) from error
-    except (DeadKernelError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise NotebookError(f"notebooks/{source.name}: its kernel failed ({reason})") from error
-    except OSError as error:
-        raise errors.StorageError(target, error) from error
-    finally:
-        _forget_places(target)
-
-
-def _forget_places(notebook: Path) -> None:
-    """Take the machine's paths out of an executed notebook: its metadata, its tracebacks."""
-    with contextlib.suppress(FileNotFoundError, nbformat.reader.NotJSONError):
-        book = nbformat.read(notebook, as_version=4)
-        about = book.metadata.get("papermill", {})
-        for key in ("input_path", "output_path"):
-            about[key] = notebook.name
-        for output in (o for cell in book.cells for o in cell.get("outputs", [])):
-            for key in output.keys() & {"text", "evalue"}:
-                output[key] = privacy.scrub(output[key])
-            if "traceback" in output:
-                output["traceback"] = [privacy.scrub(line) for line in output["traceback"]]
-        write_atomic(notebook, nbformat.writes(book).encode() + b"\n")

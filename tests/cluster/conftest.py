@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,15 +14,6 @@ import pytest
 from tests.conftest import REPO
 
 START = REPO / ".ci" / "slurm" / "start.sh"
-
-
-def wait_for(condition: Callable[[], object], limit_s: float, what: str) -> float:
-    """Wait, and say how long it took."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < limit_s, what
-        time.sleep(0.25)
-    return time.monotonic() - began
 
 
 def slurm(*command: str) -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.cluster.conftest import processes, slurm, wait_for
+from tests.cluster.conftest import processes, slurm
 from tests.conftest import REPO
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.cluster
 

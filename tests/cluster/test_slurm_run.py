@@ -8,8 +8,9 @@ import pytest
 
 from reproduce.engine import logs
 from reproduce.rundir import RunDir, sha256
-from tests.cluster.conftest import of_job, slurm, wait_for
+from tests.cluster.conftest import of_job, slurm
 from tests.conftest import command_line, unmeasured
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.cluster
 

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import requests
 
 from reproduce.rundir import RunDir, sha256
 from tests.conftest import REPO, command_line
+from tests.waiting import wait_for
 
 ORPHAN_LIMIT_S = 15
 
@@ -30,13 +30,6 @@ def engine_processes(run: Path) -> list[psutil.Process]:
             if output.is_relative_to(run) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
-
-
-def wait_for(condition: Callable[[], bool], limit_s: float, what: str) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.25)
 
 
 SECRETS = {

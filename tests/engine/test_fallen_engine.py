@@ -18,7 +18,8 @@ from reproduce.errors import EngineError
 from reproduce.launch import CACHE, Launch
 from reproduce.profile import Rung
 from reproduce.rundir import RunDir
-from tests.engine.conftest import ORPHAN_LIMIT_S, wait_for
+from tests.engine.conftest import ORPHAN_LIMIT_S
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.engine
 

@@ -16,8 +16,9 @@ import yaml
 from reproduce.profile import Profile
 from reproduce.rundir import RunDir
 from tests.conftest import REPO, command_line
-from tests.engine.conftest import ORPHAN_LIMIT_S, engine_processes, wait_for
+from tests.engine.conftest import ORPHAN_LIMIT_S, engine_processes
 from tests.faults.conftest import StandIn, kept, resume
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.engine
 

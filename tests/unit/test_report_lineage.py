@@ -15,6 +15,7 @@ from bs4 import BeautifulSoup, NavigableString, Tag
 from reproduce import (
     confounders,
     display_claims,
+    execution,
     lineage_table,
     pipeline,
     profile_store,
@@ -34,7 +35,7 @@ def rendered(run: RunDir) -> RunDir:
     """The run with a report, made as `reproduce report` makes it, without the other notebooks."""
     (source,) = pipeline.NOTEBOOKS.glob(f"{pipeline.REPORT}.ipynb")
     with contextlib.chdir(run.root):
-        pipeline._execute_one(run, source)
+        execution.execute(run, source)
     report.render(run, run.derived("notebooks") / source.name)
     return run
 
