@@ -49,11 +49,11 @@ def test_a_repeat_that_does_not_count_is_said_with_its_reason(
 ) -> None:
     monkeypatch.setattr(progress, "PLAIN_EVERY_S", 0.0)
     output = io.StringIO()
-    with Follower(run, Console(file=output, force_terminal=False, width=200)):
+    with Follower(run, Console(file=output, force_terminal=False, width=40)):
         run.log_event("plan", total=1, missing=1)
         repeat(run, 1, valid=False)
         time.sleep(3 * progress._POLL_S)
-    assert "does not count (1 requests failed)" in output.getvalue()
+    assert "c1 repeat 1 native: does not count (1 requests failed)\n" in output.getvalue()
 
 
 @pytest.mark.parametrize(
