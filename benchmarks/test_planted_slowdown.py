@@ -1,4 +1,4 @@
-"""Three launches of two equal engines, and a way to the second that makes it 20 % slower.
+"""Four launches of two equal engines, and a way to the second that makes it 20 % slower.
 
 Run by hand where nothing else runs: ``python -m pytest benchmarks/test_planted_slowdown.py``.
 Three arms on two shared cores rarely give a round that counts while anything disturbs them.
@@ -36,10 +36,10 @@ server:
   flags:
     enforce-eager: true
 ladder:
-  - {{name: c1, concurrency: 1, input_tokens: 32, output_tokens: 64, prompts: 3}}
-  - {{name: c4, concurrency: 4, input_tokens: 32, output_tokens: 32, prompts: 8}}
+  - {{name: c1, concurrency: 1, input_tokens: 32, output_tokens: 64, prompts: 8}}
+  - {{name: c4, concurrency: 4, input_tokens: 32, output_tokens: 32, prompts: 16}}
 mean_tpot_over: []
-launches: 3
+launches: 4
 """
 
 
@@ -90,7 +90,7 @@ def measurements(planted: RunDir) -> pd.DataFrame:
 def compared(run: RunDir, measurements: pd.DataFrame, arm: str) -> Comparison:
     found = tables.arm_comparison(measurements, run.profile, arm, "total_tok_s")
     assert found is not None
-    assert found.ladder.launches == 3
+    assert found.ladder.launches == 4
     return found
 
 

@@ -1,54 +1,45 @@
-"""What a run over several nodes would stumble over, found before the first minute is spent.
+"""What a run over several nodes needs of its cluster, found before the first minute is spent.
 
-On a login node: what the plan needs and what the cluster has. Inside an allocation: every node,
-asked at once by one job step.
+On a login node: what the cluster has. Inside an allocation: every node, asked at once by one job
+step.
 """
 
 import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reproduce import analysis, catalog, ladder
-from reproduce.doctor import MEMORY_PER_SERVER_GIB, Check, disk
+from reproduce import plan_doctor
+from reproduce.checks import Check, checked
 from reproduce.engine import model_source, slurm
 from reproduce.engine.server import claim_port
 from reproduce.errors import ConfigError, ReproduceError
 from reproduce.launch import CACHE
-from reproduce.memory import topology as layout
-from reproduce.memory.architecture import parse_architecture
-from reproduce.memory.budget import Budget, Serving, budget_from_gpu
-from reproduce.memory.inventory import take_inventory
-from reproduce.memory.kv_cache import kv_bytes_per_token
-from reproduce.memory.sharding import shard
+from reproduce.machine_doctor import memory_needed_gib, servers_at_once
 from reproduce.profile import Profile
-from reproduce.provenance import REPO
-from reproduce.rundir import RunDir
 
 _PROBE_TIMEOUT_S = 180
-_UTILISATION = 0.9
 
 Node = dict[str, Any]
 
 
 def examine(profile: Profile, runs: Path) -> list[Check]:
     """Look at everything the profile needs of a cluster; starts no engine."""
-    checks = [budget(profile), disk(runs)]
     if "SLURM_JOB_ID" not in os.environ:
         asked = profile.slurm.hours
         limit_s = None if asked is None else 3600 * asked
-        checks += [_checked("nodes", lambda: _cluster(profile)), _time(profile, runs, limit_s)]
-        return checks
+        nodes = checked("nodes", lambda: _cluster(profile))
+        return [nodes, plan_doctor.time(profile, runs, limit_s)]
     try:
         allocation = slurm.Allocation.current()
         left_s = _seconds(slurm.ask_slurm("squeue", "-h", "-j", allocation.job, "-o", "%L"))
-        nodes = _probe(profile, runs, len(allocation.nodes))
+        found = _probe(profile, runs, len(allocation.nodes))
     except ReproduceError as error:
-        return [*checks, Check("nodes", "fail", str(error))]
-    checks.append(_time(profile, runs, left_s))
+        return [Check("nodes", "fail", str(error))]
+    checks = [plan_doctor.time(profile, runs, left_s)]
     for name, look in (
         ("nodes", _enough),
         ("versions", _versions),
@@ -57,117 +48,8 @@ def examine(profile: Profile, runs: Path) -> list[Check]:
         ("model", _model),
         ("shared", _shared),
     ):
-        checks.append(_checked(name, lambda look=look: look(profile, nodes)))  # type: ignore[misc]
-    return [*checks, _checked("ports", lambda: _ports(profile))]
-
-
-def _checked(name: str, look: Callable[[], str]) -> Check:
-    try:
-        return Check(name, "ok", look())
-    except ReproduceError as error:
-        return Check(name, "fail", str(error))
-
-
-# --- the plan ---------------------------------------------------------------------------------
-
-
-def budget(profile: Profile) -> Check:
-    """Whether weights and one full-length request fit the profile's GPUs, by the memory model."""
-    name = profile.topology.gpu
-    if name is None:
-        return Check("budget", "note", "topology.gpu names no GPU: memory is not estimated")
-    try:
-        tightest = min(
-            (_budget(profile, name, arm.backend) for arm in profile.arms.values()),
-            key=lambda found: found.at_least.max_concurrency,
-        )
-    except ReproduceError as error:
-        return Check("budget", "note", f"memory is not estimated: {error}")
-    if tightest.fits is True:
-        return Check("budget", "ok", tightest.reason)
-    fix = "`reproduce plan` lists topologies that fit"
-    state = "fail" if tightest.fits is False else "note"
-    return Check("budget", state, f"{name}: {tightest.reason}: {fix}")  # type: ignore[arg-type]
-
-
-def _budget(profile: Profile, gpu: str, backend: Any) -> Budget:
-    architecture = parse_architecture(catalog.load_config(profile.model.id), profile.model.id)
-    shape = profile.topology
-    topology = layout.Topology(shape.tp, shape.pp, shape.dp, shape.ep)
-    layout.check_topology(architecture, topology)
-    inventory = take_inventory(architecture, backend, architecture.precision)
-    flags = profile.server.flags
-    serving = Serving(
-        int(flags.get("max-model-len", architecture.max_position_embeddings)),
-        float(flags.get("gpu-memory-utilization", _UTILISATION)),
-    )
-    ranks = shard(architecture, inventory, topology)
-    per_token = kv_bytes_per_token(architecture, topology)
-    return budget_from_gpu(ranks, per_token, catalog.load_gpu(gpu), serving)
-
-
-def estimates_s(profile: Profile, runs: Path) -> list[float] | None:
-    """How long the plan's repeats take at rates measured before, without starts and warm-ups.
-
-    Rates come from the published data and from earlier runs, where model, topology and rung are
-    the profile's; None when a rung has none.
-    """
-    rates: dict[tuple[str, str], float] = {}
-    for root in (REPO / "data" / "published", *sorted(runs.glob(f"*-{profile.name}-*"))):
-        try:
-            run = RunDir.open(root)
-            frame = analysis.measurements(run)
-        except ReproduceError:
-            continue
-        if _served(run.profile) != _served(profile):
-            continue
-        same = {rung.name for rung in run.profile.ladder if rung in profile.ladder}
-        for row in frame[frame["valid"] & frame["rung"].isin(same)].itertuples():
-            rates[str(row.arm), str(row.rung)] = float(row.total_tok_s)  # type: ignore[arg-type]
-    seconds = []
-    for slot in ladder.slots(profile):
-        rate = rates.get((slot.arm, slot.rung))
-        if rate is None:
-            return None
-        rung = profile.rung(slot.rung)
-        seconds.append(rung.prompts * (rung.input_tokens + rung.output_tokens) / rate)
-    return seconds
-
-
-def _served(profile: Profile) -> tuple[object, ...]:
-    shape = profile.topology
-    return profile.model.id, shape.tp, shape.pp, shape.dp, shape.ep
-
-
-def _time(profile: Profile, runs: Path, limit_s: float | None) -> Check:
-    estimates = estimates_s(profile, runs)
-    limit = "no time limit" if limit_s is None else f"time limit {_hours(limit_s)}"
-    if estimates is None:
-        return Check("time", "note", f"{limit}; no rates are on file to estimate the run from")
-    text = f"about {_hours(sum(estimates))} of measuring, {limit}"
-    if limit_s is None or limit_s > sum(estimates):
-        return Check("time", "ok", text)
-    if limit_s > max(estimates):
-        return Check("time", "note", f"{text}: --resume goes on in another allocation")
-    longest = f"the longest rung takes {_hours(max(estimates))}"
-    fix = "ask for more with -p slurm.hours or --time"
-    return Check("time", "fail", f"time: {limit}, but {longest}: {fix}")
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
-
-
-def _seconds(text: str) -> float | None:
-    """Slurm's ``[days-][hours:]minutes:seconds``; None for no limit."""
-    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text.strip())
-    if match is None:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return 86400 * days + 3600 * hours + 60 * minutes + seconds
-
-
-# --- the cluster, from outside ------------------------------------------------------------------
+        checks.append(checked(name, lambda look=look: look(profile, found)))  # type: ignore[misc]
+    return [*checks, checked("ports", lambda: _ports(profile))]
 
 
 def _cluster(profile: Profile) -> str:
@@ -192,7 +74,13 @@ def _cluster(profile: Profile) -> str:
     return f"{len(nodes)} in the cluster{with_gpus}, {wanted} wanted"
 
 
-# --- the allocation, from inside ----------------------------------------------------------------
+def _seconds(text: str) -> float | None:
+    """Slurm's ``[days-][hours:]minutes:seconds``; None for no limit."""
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text.strip())
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return 86400 * days + 3600 * hours + 60 * minutes + seconds
 
 
 def _probe(profile: Profile, runs: Path, count: int) -> list[Node]:
@@ -235,7 +123,7 @@ def _gpus(profile: Profile, nodes: Sequence[Node]) -> str:
     wanted = profile.slurm.gpus_per_node
     if wanted is None:
         return "none wanted"
-    share = float(profile.server.flags.get("gpu-memory-utilization", _UTILISATION))
+    share = float(profile.server.flags.get("gpu-memory-utilization", plan_doctor.UTILISATION))
     for node in nodes:
         if len(node["gpus"]) < wanted:
             raise ConfigError(
@@ -253,9 +141,7 @@ def _gpus(profile: Profile, nodes: Sequence[Node]) -> str:
 
 
 def _memory(profile: Profile, nodes: Sequence[Node]) -> str:
-    servers = len(profile.arms) if profile.schedule == "resident" else 1
-    cache = float(profile.server.env.get("VLLM_CPU_KVCACHE_SPACE", 0))
-    needed = servers * (MEMORY_PER_SERVER_GIB + cache)
+    needed = memory_needed_gib(profile)
     poorest = min(nodes, key=lambda node: node["memory_gib"])
     text = f"{poorest['memory_gib']:.1f} GiB available, about {needed:.0f} GiB needed"
     if poorest["memory_gib"] < needed:
@@ -284,8 +170,8 @@ def _shared(_profile: Profile, nodes: Sequence[Node]) -> str:
 
 
 def _ports(profile: Profile) -> str:
-    first, resident = profile.server.port, profile.schedule == "resident"
-    wanted = [first + i for i in range(len(profile.arms) if resident else 1)] if first else []
+    first = profile.server.port
+    wanted = [first + i for i in range(servers_at_once(profile))] if first else []
     wanted += [port for port in (profile.server.master_port,) if port is not None]
     for port in wanted:
         claim_port(profile.server.address, port)

@@ -85,6 +85,12 @@ def arm_comparison(
     return comparison(measurements, against(profile, arm), metric)
 
 
+def launches_per_arm(measurements: pd.DataFrame) -> int:
+    """Launches that gave an arm valid repeats; of the arm with the fewest."""
+    valid = measurements[measurements["valid"]]
+    return int(valid.groupby("arm")["launch"].nunique().min())
+
+
 def attempts_table(measurements: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     """What became of every slice, one row per rung and, last, their sum.
 

@@ -22,11 +22,10 @@ def reference(run: RunDir) -> dict[str, Any]:
     """The kept run: its verdict in its own words, its ladder, its engines, its machine."""
     manifest, everything = f"{REFERENCE}/manifest.json", whole(REFERENCE)
     verdict, frame = judgement.verdict_of(run), analysis.measurements(run)
-    valid = frame[frame["valid"]]
     speed = tables.ladder_table(frame, run.profile, "total_tok_s").set_index("rung", drop=False)
     origins = Origins(frame, run.manifest.files, "reference.", f"{REFERENCE}/")
     counts = {
-        "launches": valid[["arm", "launch"]].drop_duplicates().groupby("arm").size().min(),
+        "launches": tables.launches_per_arm(frame),
         "pairs": speed["pairs"]["mean"],
         "invalid": speed["invalid"]["mean"],
     }

@@ -21,8 +21,7 @@ def yardstick(run: RunDir) -> dict[str, Any]:
     table = tables.ladder_table(frame, run.profile, _METRIC.key)
     *rungs, mean = (row for _, row in table.iterrows())
     widest = max(rungs, key=_width)
-    valid = frame[frame["valid"]]
-    launches = valid.drop_duplicates(["arm", "launch"]).groupby("arm").size().min()
+    launches = float(tables.launches_per_arm(frame))
     return {
         "mean": ladder_row(mean, _METRIC, run.profile, origins),
         "widest": ladder_row(widest, _METRIC, run.profile, origins),
@@ -31,7 +30,7 @@ def yardstick(run: RunDir) -> dict[str, Any]:
             [source(f"{YARDSTICK}/profile.yaml", "/ladder")], "tables.workload"),
         "half": rounded("yardstick.half", _width(mean) / 2, 1, everything,
                         "half the width of the mean's interval", "%"),
-        "launches": rounded("yardstick.launches", float(launches), 0, everything,
+        "launches": rounded("yardstick.launches", launches, 0, everything,
                             "server starts per arm that gave valid repeats"),
         "label": judgement.verdict_of(run).label.value,
         "backend": run.profile.arms[run.profile.baseline].backend,

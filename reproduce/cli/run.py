@@ -15,7 +15,7 @@ from reproduce.rundir import RunDir
 from reproduce.terminal import PlainConsole, say
 
 if TYPE_CHECKING:
-    from reproduce.doctor import Check
+    from reproduce.checks import Check
     from reproduce.profile import Profile
 
 # pandas, scipy, matplotlib and nbconvert take seconds to import: commands that need them import

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reproduce import cluster_doctor, profile_store
+from reproduce import doctor, plan_doctor, profile_store, provenance
 from reproduce.engine import launcher, slurm
 from reproduce.errors import ConfigError, EngineError
 from reproduce.profile import Profile
@@ -43,6 +43,8 @@ class Cluster:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Inside an allocation of two nodes where all is well."""
     made = Cluster()
+    monkeypatch.setattr(provenance, "compiler", lambda: "/usr/bin/g++")
+    monkeypatch.setattr(provenance, "engine_version", lambda: "0.32.0")
     monkeypatch.setattr(slurm, "ask_slurm", made)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
@@ -50,7 +52,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def states(profile: Profile, runs: Path) -> dict[str, tuple[str, str]]:
-    found = cluster_doctor.examine(profile, runs)
+    found = doctor.examine(profile, runs)
     return {check.name: (check.state, check.found) for check in found}
 
 
@@ -131,12 +133,12 @@ def test_an_allocation_that_ends_before_the_plan_does_is_noted(
 
 
 def test_no_rates_give_no_estimate(tmp_path: Path) -> None:
-    assert cluster_doctor.estimates_s(profile_store.load("cpu-slurm"), tmp_path) is None
+    assert plan_doctor.estimates_s(profile_store.load("cpu-slurm"), tmp_path) is None
 
 
 def test_a_topology_that_does_not_fit_is_refused_by_the_memory_model() -> None:
     data_parallel = {"topology.tp": 1, "topology.pp": 1, "topology.dp": 16}
-    check = cluster_doctor.budget(profile_store.load("h100-2x8", data_parallel))
+    check = plan_doctor.budget(profile_store.load("h100-2x8", data_parallel))
     assert check.state == "fail"
     assert "does not fit" in check.found
     assert "reproduce plan" in check.found
