@@ -90,6 +90,11 @@ class RunTests:
         """Why nothing on speed can be said of this run."""
         if self._profile.kind == "published":
             return _REPLAYED
+        backends = [self._profile.arms[arm].backend for arm in self.conditions.arms]
+        if backends != ["native", "transformers"]:
+            return Answer(
+                Standing.NOT_TESTABLE, f"the arms of this run are {' and '.join(backends)}"
+            )
         if self.objections:
             return Answer(
                 Standing.NOT_TESTABLE,

@@ -22,6 +22,7 @@ from reproduce.files import Files
 from reproduce.lineage import Source
 from reproduce.rounding import Relation, Span, exact, mean, printed, relation
 from reproduce.rundir import RunDir
+from tests.conftest import REPO
 from tests.unit.test_confounders import CLEAN, launch, measured
 
 ARTICLE = judgement.load_article()
@@ -281,6 +282,12 @@ def test_native_against_native_says_nothing_of_the_claims_on_engines():
 
 
 # The list itself
+
+
+def test_native_against_native_says_nothing_of_speed():
+    judged = judgement.judged_claims(RunDir.open(REPO / "data" / "yardstick"))
+    told = {one.answer.standing for one in judged if one.claim.id in SPEED}
+    assert told == {Standing.NOT_TESTABLE}
 
 
 def test_no_statement_occurs_twice_and_every_scope_is_used():
