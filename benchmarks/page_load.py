@@ -11,8 +11,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from reproduce import pipeline, profile_store
-from tests.synthetic import make_run
+from reproduce import pipeline
+from tests.synthetic import make_long_run
 
 TIMINGS = """() => {
   const entry = performance.getEntriesByType("navigation")[0];
@@ -21,12 +21,8 @@ TIMINGS = """() => {
 
 
 def main(times: int) -> None:
-    cpu = profile_store.load("cpu").model_dump()
-    profile = profile_store.load(
-        "cpu", {"arms": {**cpu["arms"], "twin": cpu["arms"]["native"]}, "repeats": 30}
-    )
     with tempfile.TemporaryDirectory() as scratch:
-        run = make_run(Path(scratch) / "run", profile, {"transformers": 0.99})
+        run = make_long_run(Path(scratch) / "run")
         page_file = pipeline.execute(run, lambda _: None, measuring=False)
         print(f"{len(run.records())} repeats, {page_file.stat().st_size:,} bytes")
         with sync_playwright() as driver:

@@ -13,6 +13,8 @@ from reproduce.handed_over import REMOTE_CODE
 from reproduce.profile import Profile, Rung
 from reproduce.schemas import EngineFacts
 
+_BACKENDS = ["native", "transformers"]
+"""What the claims compare: the baseline's, then the candidate's."""
 _REPLAYED = Answer(
     Standing.NOT_TESTABLE,
     "one run per point has no uncertainty, and a replay measures nothing",
@@ -56,7 +58,7 @@ class RunTests:
         if self._profile.kind == "published":
             return _REPLAYED
         shown = [engine.backend if engine else None for engine in self._engines]
-        if shown != ["native", "transformers"]:
+        if shown != _BACKENDS:
             return Answer(
                 Standing.NOT_TESTABLE,
                 f"the logs show other arms: {_say(shown[0])} and {_say(shown[1])}",
@@ -91,7 +93,7 @@ class RunTests:
         if self._profile.kind == "published":
             return _REPLAYED
         backends = [self._profile.arms[arm].backend for arm in self.conditions.arms]
-        if backends != ["native", "transformers"]:
+        if backends != _BACKENDS:
             return Answer(
                 Standing.NOT_TESTABLE, f"the arms of this run are {' and '.join(backends)}"
             )

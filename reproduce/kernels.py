@@ -27,14 +27,12 @@ def forked() -> Iterator[type[AsyncKernelManager]]:
     """A kernel manager whose kernels are forked; they end within a second of it."""
     source = _Nursery()
 
-    class Provisioner(_Provisioner):
-        nursery = source
-
     class Manager(AsyncKernelManager):  # type: ignore[misc]
         async def _async_pre_start_kernel(self, **asked: Any) -> Any:
-            self.provisioner = Provisioner(
+            self.provisioner = _Provisioner(
                 kernel_id=str(uuid.uuid4()), kernel_spec=self.kernel_spec, parent=self
             )
+            self.provisioner.nursery = source
             return await super()._async_pre_start_kernel(**asked)
 
     try:

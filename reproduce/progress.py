@@ -58,7 +58,7 @@ class Follower:
         self._stop.set()
         self._thread.join()
         if self._held is not None:
-            self._console.print(self._held, markup=False, highlight=False, soft_wrap=True)
+            self._print(self._held)
         if self._bar is not None:
             self._bar.stop()
 
@@ -72,8 +72,11 @@ class Follower:
         if now - self._last_line < PLAIN_EVERY_S:
             self._held = text
             return
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._print(text)
         self._last_line, self._held = now, None
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _follow(self) -> None:
         while not self._stop.wait(_POLL_S):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from reproduce import profile_store
 from reproduce.fusions import EXPECTED_FUSIONS
 from reproduce.profile import Profile, Rung
 from reproduce.rundir import RunDir
@@ -94,6 +95,14 @@ def answers(noise: float = 0.0, *, prompts: int = 8, length: int = 64) -> Answer
             )
         given.append(Answer(prompt=(prompt, 7), best=tuple(best)))
     return Answers(source="made up", answers=tuple(given))
+
+
+def make_long_run(root: Path) -> RunDir:
+    """Six rungs, three arms, thirty repeats."""
+    cpu = profile_store.load("cpu").model_dump()
+    arms = {**cpu["arms"], "twin": cpu["arms"]["native"]}
+    profile = profile_store.load("cpu", {"arms": arms, "repeats": 30})
+    return make_run(root, profile, {"transformers": 0.99})
 
 
 def make_run(

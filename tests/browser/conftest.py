@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from reproduce import profile_store
-from reproduce.rundir import RunDir
 from tests.conftest import command_line
-from tests.synthetic import make_run
+from tests.synthetic import make_long_run
 
 
 @pytest.fixture(scope="session")
@@ -24,10 +22,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def long_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report on six rungs, three arms, thirty repeats."""
-    cpu = profile_store.load("cpu").model_dump()
-    arms = {**cpu["arms"], "twin": cpu["arms"]["native"]}
-    profile = profile_store.load("cpu", {"arms": arms, "repeats": 30})
-    run: RunDir = make_run(tmp_path_factory.mktemp("long") / "run", profile, {"transformers": 0.99})
+    run = make_long_run(tmp_path_factory.mktemp("long") / "run")
     assert len(run.records()) == 6 * 3 * 30
     done = command_line("report", str(run.root))
     assert done.returncode == 0, done.stderr

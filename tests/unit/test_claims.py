@@ -281,13 +281,13 @@ def test_native_against_native_says_nothing_of_the_claims_on_engines():
         assert answer(name, run).standing is Standing.NOT_TESTABLE
 
 
-# The list itself
-
-
 def test_native_against_native_says_nothing_of_speed():
     judged = judgement.judged_claims(RunDir.open(REPO / "data" / "yardstick"))
     told = {one.answer.standing for one in judged if one.claim.id in SPEED}
     assert told == {Standing.NOT_TESTABLE}
+
+
+# The list itself
 
 
 def test_no_statement_occurs_twice_and_every_scope_is_used():
