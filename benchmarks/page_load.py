@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from reproduce import pipeline
+from reproduce.running import pipeline
 from tests.synthetic import make_long_run
 
 TIMINGS = """() => {

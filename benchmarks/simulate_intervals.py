@@ -15,8 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from reproduce.intervals import ALPHA, CONFIDENCE, Floats, critical_df, rank_interval, t_interval
-from reproduce.stopping import Precision, interval_width, repeats_needed
+from reproduce.stats.intervals import (
+    ALPHA,
+    CONFIDENCE,
+    Floats,
+    critical_df,
+    rank_interval,
+    t_interval,
+)
+from reproduce.stats.stopping import Precision, interval_width, repeats_needed
 
 SLICE_SECONDS = 6
 EPISODE_SECONDS = 30
@@ -127,7 +134,7 @@ class Stopped:
 
 
 def stop(pairs: Floats, precision: Precision) -> Stopped:
-    """Apply the rule of `reproduce.stopping.next_step` to many simulations at once."""
+    """Apply the rule of `reproduce.stats.stopping.next_step` to many simulations at once."""
     simulations, most, _ = pairs.shape
     values = np.zeros((simulations, most))
     used = np.full(simulations, most)

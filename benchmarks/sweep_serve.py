@@ -6,10 +6,10 @@ Run it where nothing else runs: on a busy machine one way waits for quiet and th
 
 Compared are two ways to the same client results, turn by turn in one run (A B, B A, ...):
 
-- *reproduce*: `reproduce.measure.measure` into a fresh run directory, all of it: both arms' servers
-  started together, the reference computed, eight questions to each arm, the probe around every
-  slice, waiting for a quiet machine, slices of a disturbed one measured again, every file written.
-  Notebooks and report are left out.
+- *reproduce*: `reproduce.running.measure.measure` into a fresh run directory, all of it: both
+  arms' servers started together, the reference computed, eight questions to each arm, the probe
+  around every slice, waiting for a quiet machine, slices of a disturbed one measured again, every
+  file written. Notebooks and report are left out.
 - *sweep*: `vllm bench sweep serve` of the installed vLLM, all of it: one arm's server after the
   other, a new process of `vllm bench serve` for every rung and repeat, caches reset after each.
 
@@ -32,16 +32,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reproduce import ladder, profile_store, vllm_contract
-from reproduce.confounders import serve_flags
 from reproduce.engine import model_source
 from reproduce.engine.model_source import ModelSource
 from reproduce.engine.process import GuardedProcess
 from reproduce.engine.server import free_port
-from reproduce.launch import CACHE, Launch
-from reproduce.measure import measure
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.plan import ladder, vllm_contract
 from reproduce.profile import Profile
-from reproduce.rundir import RunDir
+from reproduce.running.launch import CACHE, Launch
+from reproduce.running.measure import measure
+from reproduce.verdicts.confounders import serve_flags
 
 WANTED = 1.5
 TOOLS = ("reproduce", "sweep")

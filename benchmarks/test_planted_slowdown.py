@@ -11,14 +11,16 @@ from typing import ClassVar
 import pandas as pd
 import pytest
 
-from reproduce import analysis, metrics, profile_store, tables
+from reproduce import metrics, tables
 from reproduce.engine import launcher
 from reproduce.engine.process import GuardedProcess
 from reproduce.engine.server import Server
-from reproduce.equivalence import Comparison, Decision
-from reproduce.measure import measure
-from reproduce.rundir import RunDir
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.reading import analysis
+from reproduce.running.measure import measure
 from reproduce.schemas import EngineFacts
+from reproduce.stats.equivalence import Comparison, Decision
 from tests.conftest import REPO
 
 pytestmark = pytest.mark.engine

@@ -1,6 +1,6 @@
 """The package's own exceptions. Each message is one line: what is wrong, where, and the fix."""
 
-from reproduce.printable import printable
+from reproduce.text.printable import printable
 
 
 class ReproduceError(Exception):

@@ -1,7 +1,8 @@
 """The profile: everything that decides what a run measures, and nothing else.
 
 A profile is plain data. Reading one from a file, and overriding keys by name, is
-:mod:`reproduce.profile_store`'s job; turning one into a schedule is :mod:`reproduce.ladder`'s.
+:mod:`reproduce.outside.profile_store`'s job; turning one into a schedule is
+:mod:`reproduce.plan.ladder`'s.
 """
 
 from collections.abc import Iterable
@@ -138,7 +139,7 @@ class Client(Strict):
 class Precision(Strict):
     """How narrow the intervals must become, and between which limits measuring may go on.
 
-    The rule is :func:`reproduce.stopping.next_step`; it sees widths, never the verdict.
+    The rule is :func:`reproduce.stats.stopping.next_step`; it sees widths, never the verdict.
     """
 
     width: float = Field(

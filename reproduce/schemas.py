@@ -75,7 +75,7 @@ class Slot(Facts):
 
 
 class Probes(Facts):
-    """What the probe said around one slice; see :mod:`reproduce.disturbance`."""
+    """What the probe said around one slice; see :mod:`reproduce.stats.disturbance`."""
 
     before_ms: float = Field(gt=0)
     after_ms: float = Field(gt=0)

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from reproduce import ladder
-from reproduce.equivalence import Comparison, Effect, compare
 from reproduce.metrics import METRICS
+from reproduce.plan import ladder
 from reproduce.profile import Profile, Rung
+from reproduce.stats.equivalence import Comparison, Effect, compare
 
 
 def workload(rung: Rung) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from reproduce import ladder, provenance
-from reproduce.rundir import RunDir
+from reproduce.outside import provenance
+from reproduce.outside.rundir import RunDir
+from reproduce.plan import ladder
 from reproduce.schemas import RepeatRecord, Slot
 
 REPO = provenance.REPO

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from reproduce import profile_store
-from reproduce.fusions import EXPECTED_FUSIONS
+from reproduce.evidence.fusions import EXPECTED_FUSIONS
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
 from reproduce.profile import Profile, Rung
-from reproduce.rundir import RunDir
 from reproduce.schemas import Answer, Answers, Candidate, RepeatRecord, ServerCounters, Slot
 
 ARCHITECTURE = "DeepseekV3ForCausalLM"
@@ -27,7 +27,7 @@ INFO 11-29 12:00:04 [kv.py:2] Maximum concurrency for 4,096 tokens per request: 
 
 
 def engine_log(backend: str, version: str = "0.32.0") -> str:
-    """What :func:`reproduce.evidence.parse_log` looks for, and nothing else."""
+    """What :func:`reproduce.evidence.engine_log.parse_log` looks for, and nothing else."""
     if backend == "native":
         return _LOG.format(version=version, architecture=ARCHITECTURE, fused="")
     pairs = "; ".join(f"{f.source} -> {f.target}" for f in EXPECTED_FUSIONS[ARCHITECTURE])

@@ -6,7 +6,7 @@ from typing import Final
 
 import yaml
 
-from reproduce import analysis, figures, judgement, memory_figure, tables
+from reproduce import tables
 from reproduce.article import raw
 from reproduce.article.commands import commands
 from reproduce.article.memory import cases, memory
@@ -14,11 +14,13 @@ from reproduce.article.reference import reference
 from reproduce.article.sections import files, published, setup, verdicts
 from reproduce.article.yardstick import yardstick
 from reproduce.errors import DataError
-from reproduce.lineage import Bound, Moved, moved
-from reproduce.lineage_table import from_csv, written
-from reproduce.provenance import REPO
-from reproduce.rendering import Rendered, render
-from reproduce.rundir import RunDir, write_atomic
+from reproduce.outside.provenance import REPO
+from reproduce.outside.rundir import RunDir, write_atomic
+from reproduce.pages import figures, memory_figure
+from reproduce.pages.lineage import Bound, Moved, moved
+from reproduce.pages.lineage_table import from_csv, written
+from reproduce.pages.rendering import Rendered, render
+from reproduce.reading import analysis, judgement
 
 ARTICLE: Final = "article.md"
 LINEAGE: Final = "lineage.csv"

@@ -6,11 +6,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from reproduce import profile_store, vllm_contract
 from reproduce.article.raw import REFERENCE, source
-from reproduce.lineage import Bound, worded
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.pages.lineage import Bound, worded
+from reproduce.plan import vllm_contract
 from reproduce.profile import Profile
-from reproduce.rundir import RunDir
 
 SERVING = "h100-2x8"
 """The profile with the article's own servers."""

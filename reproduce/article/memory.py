@@ -6,12 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from reproduce import catalog, memory_figure, memory_report
 from reproduce.article.raw import PUBLISHED, quoted, source
-from reproduce.lineage import Bound, Source, rounded, worded
 from reproduce.memory.architecture import Architecture, parse_architecture
 from reproduce.memory.budget import GIB, Serving
-from reproduce.memory_report import BudgetCase
+from reproduce.outside import catalog
+from reproduce.pages import memory_figure, memory_report
+from reproduce.pages.lineage import Bound, Source, rounded, worded
+from reproduce.pages.memory_report import BudgetCase
 
 MODEL = "deepseek-r1"
 GPUS = ("h100-80gb", "h200-141gb")

@@ -8,9 +8,9 @@ from typing import Any
 import yaml
 
 from reproduce.errors import DataError
-from reproduce.lineage import Bound, Source
-from reproduce.provenance import REPO
-from reproduce.rundir import RunDir, read_json, sha256
+from reproduce.outside.provenance import REPO
+from reproduce.outside.rundir import RunDir, read_json, sha256
+from reproduce.pages.lineage import Bound, Source
 
 PUBLISHED = "data/published"
 REFERENCE = "data/reference"

@@ -5,14 +5,16 @@ from typing import Any
 
 import pandas as pd
 
-from reproduce import analysis, figures, judgement, tables
+from reproduce import tables
 from reproduce.article.commands import run_command
 from reproduce.article.raw import REFERENCE, quoted, source, whole
 from reproduce.engine import logs
-from reproduce.ladder_values import Origins, article_rows
-from reproduce.lineage import Bound, rounded, worded
-from reproduce.provenance import REPO
-from reproduce.rundir import RunDir
+from reproduce.outside.provenance import REPO
+from reproduce.outside.rundir import RunDir
+from reproduce.pages import figures
+from reproduce.pages.ladder_values import Origins, article_rows
+from reproduce.pages.lineage import Bound, rounded, worded
+from reproduce.reading import analysis, judgement
 from reproduce.schemas import LaunchFacts
 
 _MACHINE = {"cpu": "processor", "cores": "cores", "memory_gib": "memory in GiB"}
@@ -93,7 +95,7 @@ def _engines(run: RunDir, launches: Sequence[LaunchFacts]) -> Iterator[tuple[str
                 log = logs.stored(run.start_dir(arm, facts.launch, facts.start) / "engine.log")
                 origin = [source(log.relative_to(REPO).as_posix(), name)]
                 text = _said(getattr(facts.engine, name))
-            cells.append(worded(f"reference.{arm}.{name}", text, origin, "evidence.parse_log"))
+            cells.append(worded(f"reference.{arm}.{name}", text, origin, "engine_log.parse_log"))
         yield label, cells
 
 

@@ -5,15 +5,16 @@ from typing import Any
 
 import pandas as pd
 
-from reproduce import figures, tables
+from reproduce import tables
 from reproduce.article.commands import SERVING
 from reproduce.article.raw import PUBLISHED, REFERENCE, quoted, source, unlisted, whole
-from reproduce.claim_checks import Article
-from reproduce.claims import Judged, Standing
-from reproduce.ladder_values import POINTERS
-from reproduce.lineage import Bound, Source, worded
-from reproduce.rounding import mean
-from reproduce.rundir import RunDir
+from reproduce.outside.rundir import RunDir
+from reproduce.pages import figures
+from reproduce.pages.ladder_values import POINTERS
+from reproduce.pages.lineage import Bound, Source, worded
+from reproduce.text.rounding import mean
+from reproduce.verdicts.claim_checks import Article
+from reproduce.verdicts.claims import Judged, Standing
 
 _TABLE = f"{PUBLISHED}/raw/table.json"
 _SETUP = f"{PUBLISHED}/raw/setup.json"

@@ -4,12 +4,13 @@ from typing import Any
 
 import pandas as pd
 
-from reproduce import analysis, judgement, tables
+from reproduce import tables
 from reproduce.article.raw import YARDSTICK, source, whole
-from reproduce.ladder_values import Origins, ladder_row
-from reproduce.lineage import rounded, worded
 from reproduce.metrics import METRICS
-from reproduce.rundir import RunDir
+from reproduce.outside.rundir import RunDir
+from reproduce.pages.ladder_values import Origins, ladder_row
+from reproduce.pages.lineage import rounded, worded
+from reproduce.reading import analysis, judgement
 
 _METRIC = METRICS["total_tok_s"]
 

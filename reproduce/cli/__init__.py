@@ -16,7 +16,7 @@ from reproduce.cli import memory as memory_commands
 from reproduce.cli import run as run_commands
 from reproduce.cli import verdict as verdict_commands
 from reproduce.errors import ReproduceError
-from reproduce.terminal import say
+from reproduce.outside.terminal import say
 
 app = typer.Typer(
     help="Does vLLM's Transformers modeling backend cost anything? Measure it, and see why.",

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from reproduce.rundir import RunDir
-from reproduce.terminal import PlainConsole, say
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.terminal import PlainConsole, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reproduce.drift import Change, Snapshot
+    from reproduce.verdicts.drift import Change, Snapshot
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def diff(
     run_b: Annotated[Path, typer.Argument(help="The later run directory.")],
 ) -> None:
     """What changed between two runs of one plan; exit 1 when a verdict or a figure did."""
-    from reproduce.drift import drift
+    from reproduce.verdicts.drift import drift
 
     before, after = RunDir.open(run_a), RunDir.open(run_b)
     found = drift(_snapshot(before), _snapshot(after))
@@ -43,8 +43,9 @@ def diff(
 
 
 def _snapshot(run: RunDir) -> "Snapshot":
-    from reproduce import analysis, judgement, metrics, tables
-    from reproduce.drift import Snapshot
+    from reproduce import metrics, tables
+    from reproduce.reading import analysis, judgement
+    from reproduce.verdicts.drift import Snapshot
 
     frame = analysis.measurements(run)
     claims = judgement.claims_frame(run)

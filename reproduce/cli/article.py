@@ -65,7 +65,7 @@ def trace(
         _trace_report(number, run)
         return
     from reproduce.article import build
-    from reproduce.lineage import printing
+    from reproduce.pages.lineage import printing
 
     rendered = build.article()
     found = printing(number, rendered.bounds)
@@ -84,8 +84,8 @@ def trace(
 
 
 def _trace_report(number: str, run: Path) -> None:
-    from reproduce.lineage import prints
-    from reproduce.lineage_table import NAME, from_csv
+    from reproduce.pages.lineage import prints
+    from reproduce.pages.lineage_table import NAME, from_csv
 
     path = run / "tables" / NAME
     if not path.is_file():

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from reproduce import profile_store, provenance, vllm_contract
 from reproduce.cli.run import Overrides, ProfileName
 from reproduce.errors import ConfigError
+from reproduce.outside import profile_store, provenance
+from reproduce.plan import vllm_contract
 from reproduce.profile import Profile, Rung
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _measured(name: str, override: Sequence[str] | None) -> Profile:
 
 def _commands(profile: Profile) -> Iterator[str]:
     from reproduce.engine import model_source
-    from reproduce.launch import CACHE
+    from reproduce.running.launch import CACHE
 
     source = model_source.resolve(profile.model, CACHE)
     if profile.topology.nodes > 1:

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from reproduce.catalog import load_config, load_gpu
 from reproduce.engine.meta_device import Answer, Question, ask
 from reproduce.errors import ConfigError
 from reproduce.memory.architecture import Arm, Precision, parse_architecture
@@ -16,7 +15,8 @@ from reproduce.memory.kv_cache import kv_bytes_per_token
 from reproduce.memory.plan import PlannedTopology, RefusedTopology, plan_topologies
 from reproduce.memory.sharding import RankMemory, shard
 from reproduce.memory.topology import Topology
-from reproduce.terminal import PlainConsole
+from reproduce.outside.catalog import load_config, load_gpu
+from reproduce.outside.terminal import PlainConsole
 
 ModelOption = Annotated[
     str, typer.Option(help="A name in data/models, or the path of a config.json.")

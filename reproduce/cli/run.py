@@ -8,14 +8,14 @@ import typer
 import yaml
 from rich.table import Table
 
-from reproduce import profile_store
 from reproduce.errors import ConfigError
-from reproduce.provenance import REPO
-from reproduce.rundir import RunDir
-from reproduce.terminal import PlainConsole, say
+from reproduce.outside import profile_store
+from reproduce.outside.provenance import REPO
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.terminal import PlainConsole, say
 
 if TYPE_CHECKING:
-    from reproduce.checks import Check
+    from reproduce.doctor.checks import Check
     from reproduce.profile import Profile
 
 # pandas, scipy, matplotlib and nbconvert take seconds to import: commands that need them import
@@ -67,8 +67,8 @@ def run(
 
         slurm.enter(chosen, [sys.executable, "-P", "-m", "reproduce", *sys.argv[1:]])
 
-    from reproduce import pipeline
-    from reproduce.progress import Follower
+    from reproduce.running import pipeline
+    from reproduce.running.progress import Follower
 
     directory = directory or pipeline.create(chosen, runs)
     console = PlainConsole()
@@ -136,9 +136,9 @@ def report(
     ] = False,
 ) -> None:
     """Rebuild tables, figures and report from a run's raw files; nothing is measured."""
-    from reproduce import pdf as printer
-    from reproduce import pipeline
-    from reproduce.progress import Follower
+    from reproduce.outside import pdf as printer
+    from reproduce.running import pipeline
+    from reproduce.running.progress import Follower
 
     directory = RunDir.open(run)
     if pdf:

@@ -7,14 +7,16 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from reproduce import audit as auditor
-from reproduce import compare as comparing
-from reproduce import display_claims, judgement, metrics, tables
-from reproduce.audit import Finding, Outcome
-from reproduce.display import number
-from reproduce.result_files import read_results
-from reproduce.rundir import RunDir
-from reproduce.terminal import PlainConsole, say
+from reproduce import metrics, tables
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.terminal import PlainConsole, say
+from reproduce.pages import display_claims
+from reproduce.pages.display import number
+from reproduce.reading import compare as comparing
+from reproduce.reading import judgement
+from reproduce.reading.result_files import read_results
+from reproduce.verdicts import audit as auditor
+from reproduce.verdicts.audit import Finding, Outcome
 
 _SHOWN = (Outcome.VIOLATED, Outcome.NOTE)
 

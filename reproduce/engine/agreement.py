@@ -5,8 +5,8 @@ from typing import Any
 import requests
 from requests.auth import AuthBase
 
-from reproduce.agreement import ANSWER_TOKENS
 from reproduce.errors import EngineError
+from reproduce.evidence.agreement import ANSWER_TOKENS
 from reproduce.schemas import Answer, Answers, Candidate
 
 _CANDIDATES = 2

@@ -3,8 +3,8 @@
 from reproduce.engine.server import Server, ServerSpec, claim_port
 from reproduce.engine.slurm import Allocation, SlurmServer
 from reproduce.errors import ConfigError
+from reproduce.plan.vllm_contract import NodeRank
 from reproduce.profile import Profile
-from reproduce.vllm_contract import NodeRank
 
 
 def ranks(profile: Profile) -> list[NodeRank | None]:

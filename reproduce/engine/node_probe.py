@@ -1,7 +1,7 @@
 """What one node of an allocation has: ``python -m reproduce.engine.node_probe MODEL TOKEN``.
 
 Run by ``srun`` on every node at once, in the directory where the model's name resolves. Prints
-one line of JSON; :mod:`reproduce.cluster_doctor` compares the lines.
+one line of JSON; :mod:`reproduce.doctor.cluster` compares the lines.
 """
 
 import importlib.metadata

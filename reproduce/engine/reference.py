@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reproduce import agreement
 from reproduce.errors import EngineError
+from reproduce.evidence import agreement
 from reproduce.schemas import Answer, Answers, Candidate
 
 _TIMEOUT_S = 300.0

@@ -17,8 +17,8 @@ from reproduce.engine.agreement import Bearer
 from reproduce.engine.guard import GRACE_S
 from reproduce.engine.process import GuardedProcess, ending
 from reproduce.errors import ConfigError, EngineError, WrongEngineError
-from reproduce.evidence import parse_log
-from reproduce.last_words import last_words
+from reproduce.evidence.engine_log import parse_log
+from reproduce.evidence.last_words import last_words
 from reproduce.profile import Backend
 from reproduce.schemas import EngineFacts, ServerCounters
 

@@ -11,12 +11,13 @@ import ipywidgets
 import pandas as pd
 from markupsafe import Markup
 
-from reproduce import analysis, tables
+from reproduce import tables
 from reproduce.errors import DataError
-from reproduce.memo import remembered
 from reproduce.notebook import RUNS
-from reproduce.provenance import REPO
-from reproduce.rundir import RunDir
+from reproduce.outside.memo import remembered
+from reproduce.outside.provenance import REPO
+from reproduce.outside.rundir import RunDir
+from reproduce.reading import analysis
 
 KEPT = (REPO / "data" / "reference", REPO / "data" / "published")
 """Runs that come with the repository."""

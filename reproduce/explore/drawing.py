@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from reproduce.figures import PALETTES
-from reproduce.memory_figure import bar_name, parts, requests
-from reproduce.memory_report import BudgetCase
+from reproduce.pages.figures import PALETTES
+from reproduce.pages.memory_figure import bar_name, parts, requests
+from reproduce.pages.memory_report import BudgetCase
 
 _WIDTH, _LEFT, _RIGHT, _ROW = 900, 190, 120, 44
 BASELINE, CANDIDATE = PALETTES["light"].baseline, PALETTES["light"].candidate

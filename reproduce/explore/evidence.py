@@ -5,8 +5,8 @@ from pathlib import Path
 import ipywidgets
 
 from reproduce.explore import explorer, known_runs, opened
-from reproduce.memo import remembered
 from reproduce.notebook import RUNS, evidence
+from reproduce.outside.memo import remembered
 
 
 def evidence_viewer(runs: Path = RUNS) -> ipywidgets.Widget:

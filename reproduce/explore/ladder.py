@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from reproduce import display, metrics, tables
+from reproduce import metrics, tables
 from reproduce.explore import explorer, known_runs, ladder_table, measurements, opened
 from reproduce.explore.drawing import BASELINE, CANDIDATE, Line, dot_plot
-from reproduce.memo import remembered
 from reproduce.notebook import RUNS
+from reproduce.outside.memo import remembered
+from reproduce.outside.rundir import read_json
+from reproduce.pages import display
 from reproduce.profile import Profile
-from reproduce.rundir import read_json
 
 _MOST_DOTS = 300
 _OF_REQUESTS = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "itl_ms": "mean ITL", "e2el_ms": "E2EL"}

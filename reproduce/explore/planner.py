@@ -6,13 +6,14 @@ import ipywidgets
 import pandas as pd
 from markupsafe import Markup
 
-from reproduce import catalog, display, memory_figure, memory_report
 from reproduce.errors import ConfigError
 from reproduce.explore import explorer
 from reproduce.explore.drawing import budget_bars
 from reproduce.memory.architecture import Architecture, parse_architecture
 from reproduce.memory.budget import Serving
 from reproduce.memory.topology import Topology
+from reproduce.outside import catalog
+from reproduce.pages import display, memory_figure, memory_report
 
 _SIZES = (1, 2, 4, 8, 16, 32)
 _LENGTHS = (2048, 4096, 8192, 16384, 32768, 65536, 131072, 163840, 262144)

@@ -9,11 +9,11 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from reproduce import profile_store
 from reproduce.errors import ConfigError
+from reproduce.outside import profile_store
+from reproduce.outside.provenance import REPO
+from reproduce.outside.rundir import RunDir
 from reproduce.profile import Profile
-from reproduce.provenance import REPO
-from reproduce.rundir import RunDir
 
 RUNS = REPO / "runs"
 _PLAIN = (str, int, float, bool, list, dict, type(None))

@@ -1,8 +1,9 @@
 """What the notebooks call on claims, confounders and audits: one function per cell."""
 
-from reproduce import analysis, display_claims, judgement, origins
 from reproduce.notebook import View
-from reproduce.rundir import RunDir
+from reproduce.outside.rundir import RunDir
+from reproduce.pages import display_claims
+from reproduce.reading import analysis, judgement, origins
 
 
 def claims(run: RunDir) -> View:

@@ -1,8 +1,9 @@
 """What the engines really ran, and where."""
 
-from reproduce import analysis, display_evidence, origins
 from reproduce.notebook import View
-from reproduce.rundir import RunDir
+from reproduce.outside.rundir import RunDir
+from reproduce.pages import display_evidence
+from reproduce.reading import analysis, origins
 
 
 def engines(run: RunDir) -> View:

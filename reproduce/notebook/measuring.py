@@ -1,9 +1,11 @@
 """Measuring, and what is on file."""
 
-from reproduce import analysis, display, display_claims, display_course, origins, timing
-from reproduce import measure as measuring
 from reproduce.notebook import View
-from reproduce.rundir import RunDir
+from reproduce.outside.rundir import RunDir
+from reproduce.pages import display, display_claims, display_course
+from reproduce.plan import timing
+from reproduce.reading import analysis, origins
+from reproduce.running import measure as measuring
 
 
 def measure(run: RunDir) -> View:

@@ -5,16 +5,18 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from reproduce import analysis, catalog, display, memory_figure, memory_report, origins
 from reproduce.errors import ConfigError
-from reproduce.figures import PALETTES, to_bytes
-from reproduce.lineage import Cell, Source, counted, told
 from reproduce.memory.architecture import Architecture, parse_architecture
 from reproduce.memory.budget import Serving
 from reproduce.memory.kv_cache import CPU_BLOCK_SIZE, CPU_MLA_BLOCK_SIZE
 from reproduce.memory.topology import Topology
 from reproduce.notebook import View
-from reproduce.rundir import RunDir
+from reproduce.outside import catalog
+from reproduce.outside.rundir import RunDir
+from reproduce.pages import display, memory_figure, memory_report
+from reproduce.pages.figures import PALETTES, to_bytes
+from reproduce.pages.lineage import Cell, Source, counted, told
+from reproduce.reading import analysis, origins
 
 GPUS = ("h100-80gb", "h200-141gb")
 
@@ -147,7 +149,7 @@ def measured_table(run: RunDir) -> View:
         logs = files.like(f"raw/{arm}/launch-*/start-*/engine*.log*", "facts")
         return [*logs[:1], *model, *files.at("profile.yaml")]
 
-    how = "memory_report.measured_frame, evidence.parse_log"
+    how = "memory_report.measured_frame, engine_log.parse_log"
     shown = display.bound_frame(frame, "memory.run", sources, how, 3, {})
     return View(display.table(shown, caption="Predicted and logged memory"))
 

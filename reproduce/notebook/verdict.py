@@ -6,21 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from reproduce import (
-    analysis,
-    display,
-    figures,
-    judgement,
-    ladder_values,
-    metrics,
-    origins,
-    tables,
-)
+from reproduce import metrics, tables
 from reproduce.article.raw import YARDSTICK
-from reproduce.lineage import Cell, Source, told
 from reproduce.notebook import View
-from reproduce.provenance import REPO
-from reproduce.rundir import RunDir, write_atomic
+from reproduce.outside.provenance import REPO
+from reproduce.outside.rundir import RunDir, write_atomic
+from reproduce.pages import display, figures, ladder_values
+from reproduce.pages.lineage import Cell, Source, told
+from reproduce.reading import analysis, judgement, origins
 
 
 def box(run: RunDir) -> View:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from reproduce import judgement
-from reproduce.claims import Judged, Standing
-from reproduce.rundir import RunDir
+from reproduce.outside.rundir import RunDir
+from reproduce.reading import judgement
+from reproduce.verdicts.claims import Judged, Standing
 
 pytestmark = pytest.mark.browser
 

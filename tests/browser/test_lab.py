@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Locator, Page, sync_playwright
 
 from reproduce.engine.server import free_port
-from reproduce.provenance import REPO
+from reproduce.outside.provenance import REPO
 
 pytestmark = pytest.mark.browser
 

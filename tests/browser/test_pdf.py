@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reproduce import pdf, profile_store
-from reproduce.crate import NAME
 from reproduce.errors import ConfigError
+from reproduce.outside import pdf, profile_store
+from reproduce.outside.crate import NAME
 from tests.conftest import command_line
 from tests.synthetic import make_run
 

@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from reproduce import profile_store
 from reproduce.engine import slurm
 from reproduce.engine.server import ServerSpec
+from reproduce.outside import profile_store
 
 ENGINE = """
 import subprocess, sys, time

@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from reproduce import agreement, analysis, profile_store, tables
-from reproduce.agreement import Decision
+from reproduce import tables
 from reproduce.errors import EngineError
-from reproduce.measure import measure
-from reproduce.rundir import RunDir
+from reproduce.evidence import agreement
+from reproduce.evidence.agreement import Decision
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.reading import analysis
+from reproduce.running.measure import measure
 
 pytestmark = pytest.mark.engine
 

@@ -9,15 +9,16 @@ from typing import Any
 import psutil
 import pytest
 
-from reproduce import ladder, profile_store, vllm_contract
 from reproduce.engine import checkpoint, model_source
 from reproduce.engine.client import Client
 from reproduce.engine.guard import group_members
 from reproduce.engine.server import Server
 from reproduce.errors import EngineError
-from reproduce.launch import CACHE, Launch
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.plan import ladder, vllm_contract
 from reproduce.profile import Rung
-from reproduce.rundir import RunDir
+from reproduce.running.launch import CACHE, Launch
 from tests.engine.conftest import ORPHAN_LIMIT_S
 from tests.waiting import wait_for
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reproduce import analysis
-from reproduce.rundir import sha256
+from reproduce.outside.rundir import sha256
+from reproduce.reading import analysis
 from tests.conftest import unmeasured
 from tests.engine.conftest import ORPHAN_LIMIT_S, Killed, engine_processes
 

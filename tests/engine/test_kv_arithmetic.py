@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from reproduce.catalog import load_config
 from reproduce.memory.architecture import parse_architecture
 from reproduce.memory.kv_cache import capacity, kv_bytes_per_token
 from reproduce.memory.topology import Topology, partition_layers
+from reproduce.outside.catalog import load_config
 
 pytestmark = pytest.mark.engine
 

@@ -12,7 +12,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from reproduce.catalog import load_config
 from reproduce.cli.memory import register
 from reproduce.engine.meta_device import Answer, Question, ask
 from reproduce.errors import ConfigError
@@ -26,6 +25,7 @@ from reproduce.memory.kv_cache import (
 )
 from reproduce.memory.sharding import RankMemory, shard
 from reproduce.memory.topology import Topology
+from reproduce.outside.catalog import load_config
 
 pytestmark = pytest.mark.engine
 

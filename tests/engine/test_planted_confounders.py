@@ -11,15 +11,17 @@ import pandas as pd
 import pytest
 import requests
 
-from reproduce import judgement, measure, profile_store
-from reproduce.confounders import Severity
 from reproduce.engine import launcher
 from reproduce.engine.agreement import Bearer
 from reproduce.engine.server import Server
 from reproduce.errors import EngineError
-from reproduce.rundir import RunDir
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.reading import judgement
+from reproduce.running import measure
 from reproduce.schemas import ServerCounters
-from reproduce.verdict import Label
+from reproduce.verdicts.confounders import Severity
+from reproduce.verdicts.verdict import Label
 
 pytestmark = pytest.mark.engine
 

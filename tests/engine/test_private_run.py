@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from rocrate.rocrate import ROCrate
 
-from reproduce.privacy import NOBODY
-from reproduce.provenance import REPO
-from reproduce.rundir import RunDir
+from reproduce.outside.privacy import NOBODY
+from reproduce.outside.provenance import REPO
+from reproduce.outside.rundir import RunDir
 from tests.engine.conftest import SECRETS, Watched
 from tests.traces import found_in
 

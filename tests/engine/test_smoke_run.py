@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from reproduce import analysis, ladder
-from reproduce.evidence import missing_fusions
-from reproduce.rundir import RunDir
+from reproduce.evidence.engine_log import missing_fusions
+from reproduce.outside.rundir import RunDir
+from reproduce.plan import ladder
+from reproduce.reading import analysis
 from tests.conftest import unmeasured
 from tests.engine.conftest import engine_processes
 

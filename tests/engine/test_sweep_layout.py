@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from reproduce.compare import compare
+from reproduce.reading.compare import compare
 from tests.unit.results import result, write
 
 pytestmark = pytest.mark.engine

@@ -13,6 +13,6 @@ if sys.orig_argv[1:3] == ["-m", "reproduce.engine.vllm_main"]:
     os.execv(sys.executable, [sys.executable, "-I", "-S", engine, *sys.orig_argv[3:]])  # noqa: S606
 
 if "ipykernel_launcher" in sys.orig_argv:
-    from reproduce import disturbance
+    from reproduce.stats import disturbance
 
     disturbance.is_disturbed = lambda *_: False

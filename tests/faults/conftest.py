@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from reproduce import disturbance, profile_store
 from reproduce.engine import checkpoint, probe, server
 from reproduce.errors import ReproduceError
-from reproduce.launch import CACHE
-from reproduce.measure import measure
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir, sha256
 from reproduce.profile import Profile
-from reproduce.rundir import RunDir, sha256
+from reproduce.running.launch import CACHE
+from reproduce.running.measure import measure
+from reproduce.stats import disturbance
 from tests.conftest import REPO, unmeasured
 from tests.engine.conftest import engine_processes
 

@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import pytest
 
-from reproduce import pipeline, profile_store, provenance
-from reproduce.rundir import RunDir
+from reproduce.outside import profile_store, provenance
+from reproduce.outside.rundir import RunDir
+from reproduce.running import pipeline
 from tests.faults.conftest import StandIn, complaint, kept, resume
 
 

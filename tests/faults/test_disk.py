@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from reproduce import profile_store
 from reproduce.errors import StorageError
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir, write_atomic
 from reproduce.profile import Profile
-from reproduce.rundir import RunDir, write_atomic
 from tests.conftest import PUBLISHED, command_line
 from tests.faults.conftest import StandIn, complaint, kept, mount, resume
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reproduce import profile_store
-from reproduce.rundir import RunDir
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
 from tests.faults.conftest import StandIn, complaint, kept, resume
 
 pytestmark = pytest.mark.engine

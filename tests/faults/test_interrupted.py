@@ -13,8 +13,8 @@ import psutil
 import pytest
 import yaml
 
+from reproduce.outside.rundir import RunDir
 from reproduce.profile import Profile
-from reproduce.rundir import RunDir
 from tests.conftest import REPO, command_line
 from tests.engine.conftest import ORPHAN_LIMIT_S, engine_processes
 from tests.faults.conftest import StandIn, kept, resume

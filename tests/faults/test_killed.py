@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from reproduce.measure import measure
-from reproduce.rundir import RunDir
+from reproduce.outside.rundir import RunDir
+from reproduce.running.measure import measure
 from tests.conftest import unmeasured
 from tests.engine.conftest import engine_processes
 from tests.faults.conftest import StandIn, complaint, kept, resume

@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
-from reproduce import analysis, confounders, display_course, judgement, profile_store
 from reproduce.engine import logs
 from reproduce.errors import LaunchError, WrongEngineError
-from reproduce.measure import measure
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.pages import display_course
 from reproduce.profile import Profile
-from reproduce.rundir import RunDir
+from reproduce.reading import analysis, judgement
+from reproduce.running.measure import measure
+from reproduce.verdicts import confounders
 from tests.faults.conftest import StandIn, kept, resume
 
 pytestmark = pytest.mark.engine

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reproduce import agreement
-from reproduce.agreement import Decision
+from reproduce.evidence import agreement
+from reproduce.evidence.agreement import Decision
 from reproduce.schemas import Candidate
 from tests.synthetic import answers
 

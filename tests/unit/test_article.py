@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from reproduce import judgement, profile_store
 from reproduce.article import build, raw, reference
-from reproduce.lineage import numerals
-from reproduce.provenance import REPO
-from reproduce.rendering import Rendered
-from reproduce.rundir import RunDir, sha256
+from reproduce.outside import profile_store
+from reproduce.outside.provenance import REPO
+from reproduce.outside.rundir import RunDir, sha256
+from reproduce.pages.lineage import numerals
+from reproduce.pages.rendering import Rendered
+from reproduce.reading import judgement
 from tests.conftest import command_line
 from tests.synthetic import make_run
 
@@ -25,8 +26,8 @@ GENERATED = ("article.md", "lineage.csv", "figures")
 
 FLIP_EVERY_FILE = """
 from reproduce.article import build, raw
-from reproduce.provenance import REPO
-from reproduce.rundir import RunDir
+from reproduce.outside.provenance import REPO
+from reproduce.outside.rundir import RunDir
 listed = [f"{kept}/{name}" for kept in raw.KEPT
           for name in RunDir.open(REPO / kept).manifest.files]
 original = {REPO / name: (REPO / name).read_bytes() for name in listed}

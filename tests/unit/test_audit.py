@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reproduce.audit import Finding, Outcome, audit
+from reproduce.verdicts.audit import Finding, Outcome, audit
 
 RAW = Path(__file__).parents[2] / "data" / "published" / "raw"
 ARTICLE = [

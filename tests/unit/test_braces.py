@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reproduce.braces import braces
+from reproduce.text.braces import braces
 
 parts = st.one_of(
     st.text("abc01.-_", min_size=1, max_size=4),

@@ -12,16 +12,18 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reproduce import claims, display_claims, judgement
-from reproduce.claim_checks import Checks
-from reproduce.claim_tests import RunTests
-from reproduce.claims import Answer, Consistency, Standing
-from reproduce.display_claims import ClaimSources
 from reproduce.errors import DataError
-from reproduce.files import Files
-from reproduce.lineage import Source
-from reproduce.rounding import Relation, Span, exact, mean, printed, relation
-from reproduce.rundir import RunDir
+from reproduce.outside.rundir import RunDir
+from reproduce.pages import display_claims
+from reproduce.pages.display_claims import ClaimSources
+from reproduce.pages.files import Files
+from reproduce.pages.lineage import Source
+from reproduce.reading import judgement
+from reproduce.text.rounding import Relation, Span, exact, mean, printed, relation
+from reproduce.verdicts import claims
+from reproduce.verdicts.claim_checks import Checks
+from reproduce.verdicts.claim_tests import RunTests
+from reproduce.verdicts.claims import Answer, Consistency, Standing
 from tests.conftest import REPO
 from tests.unit.test_confounders import CLEAN, launch, measured
 

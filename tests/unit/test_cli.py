@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reproduce.rundir import RunDir
+from reproduce.outside.rundir import RunDir
 from tests.conftest import PUBLISHED, command_line
 
 # Imported before anything else, it makes this interpreter one without an engine.

@@ -11,9 +11,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from reproduce.catalog import load_config
 from reproduce.cli.memory import register
 from reproduce.errors import ReproduceError
+from reproduce.outside.catalog import load_config
 
 app = typer.Typer()
 register(app)

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from reproduce import doctor, plan_doctor, profile_store, provenance
+from reproduce import doctor
+from reproduce.doctor import plan
 from reproduce.engine import launcher, slurm
 from reproduce.errors import ConfigError, EngineError
+from reproduce.outside import profile_store, provenance
 from reproduce.profile import Profile
 
 ARTICLE = profile_store.load("h100-2x8")
@@ -133,12 +135,12 @@ def test_an_allocation_that_ends_before_the_plan_does_is_noted(
 
 
 def test_no_rates_give_no_estimate(tmp_path: Path) -> None:
-    assert plan_doctor.estimates_s(profile_store.load("cpu-slurm"), tmp_path) is None
+    assert plan.estimates_s(profile_store.load("cpu-slurm"), tmp_path) is None
 
 
 def test_a_topology_that_does_not_fit_is_refused_by_the_memory_model() -> None:
     data_parallel = {"topology.tp": 1, "topology.pp": 1, "topology.dp": 16}
-    check = plan_doctor.budget(profile_store.load("h100-2x8", data_parallel))
+    check = plan.budget(profile_store.load("h100-2x8", data_parallel))
     assert check.state == "fail"
     assert "does not fit" in check.found
     assert "reproduce plan" in check.found

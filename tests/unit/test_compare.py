@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from reproduce.compare import compare
 from reproduce.errors import DataError, IncomparableError
-from reproduce.result_files import find_results, read_results
-from reproduce.verdict import Label
+from reproduce.reading.compare import compare
+from reproduce.reading.result_files import find_results, read_results
+from reproduce.verdicts.verdict import Label
 from tests.unit.results import result, write
 
 

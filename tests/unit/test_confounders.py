@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reproduce import confounders, metrics, profile_store, tables, verdict
-from reproduce.confounders import Command, Conditions, Severity
-from reproduce.evidence import Scope
-from reproduce.fusions import EXPECTED_FUSIONS
+from reproduce import metrics, tables
+from reproduce.evidence.engine_log import Scope
+from reproduce.evidence.fusions import EXPECTED_FUSIONS
+from reproduce.outside import profile_store
 from reproduce.schemas import EngineFacts, LaunchFacts, RepeatRecord, ServerCounters, Slot
-from reproduce.trend import trends
+from reproduce.stats.trend import trends
+from reproduce.verdicts import confounders, verdict
+from reproduce.verdicts.confounders import Command, Conditions, Severity
 
 CPU = profile_store.load("cpu", {"repeats": 8})
 ARMS = ("native", "transformers")

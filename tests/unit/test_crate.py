@@ -5,8 +5,9 @@ from pathlib import Path
 
 from rocrate.rocrate import ROCrate
 
-from reproduce import crate, pipeline, profile_store
-from reproduce.rundir import RunDir, sha256
+from reproduce.outside import crate, profile_store
+from reproduce.outside.rundir import RunDir, sha256
+from reproduce.running import pipeline
 from tests.synthetic import make_run
 
 SMOKE = profile_store.load("smoke")

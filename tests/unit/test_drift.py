@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from reproduce import analysis, metrics, profile_store, tables
-from reproduce.drift import Drift, Snapshot, drift
+from reproduce import metrics, tables
 from reproduce.errors import IncomparableError
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
 from reproduce.profile import Profile
-from reproduce.rundir import RunDir
+from reproduce.reading import analysis
+from reproduce.verdicts.drift import Drift, Snapshot, drift
 from tests.conftest import command_line
 from tests.synthetic import make_run
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
-from reproduce.equivalence import (
+from reproduce.errors import ConfigError, DataError
+from reproduce.stats.equivalence import (
     LADDER,
     Comparison,
     Decision,
@@ -18,9 +19,8 @@ from reproduce.equivalence import (
     compare,
     variance_components,
 )
-from reproduce.errors import ConfigError, DataError
-from reproduce.intervals import Method, critical_df, rank_interval, walsh_averages
-from reproduce.stopping import Action, Precision, interval_width, next_step
+from reproduce.stats.intervals import Method, critical_df, rank_interval, walsh_averages
+from reproduce.stats.stopping import Action, Precision, interval_width, next_step
 
 RUNGS = ("1", "8", "long")
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reproduce.equivalence import Decision, compare, ladder_values
-from reproduce.intervals import Method
-from reproduce.stopping import Action, Precision, next_step
+from reproduce.stats.equivalence import Decision, compare, ladder_values
+from reproduce.stats.intervals import Method
+from reproduce.stats.stopping import Action, Precision, next_step
 
 SIMULATION = runpy.run_path(
     str(Path(__file__).parents[2] / "benchmarks" / "simulate_intervals.py"), run_name="simulation"

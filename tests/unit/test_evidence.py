@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reproduce.evidence import missing_fusions, parse_log, scope_of_claim
+from reproduce.evidence.engine_log import missing_fusions, parse_log, scope_of_claim
 from reproduce.schemas import EngineFacts
 
 DATA = Path(__file__).parent / "data"

@@ -9,9 +9,11 @@ from typing import Any
 import ipywidgets
 import pytest
 
-from reproduce import analysis, explore, metrics, profile_store, tables
+from reproduce import explore, metrics, tables
 from reproduce.explore import evidence, ladder, planner
-from reproduce.rundir import RunDir
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.reading import analysis
 from tests.conftest import PUBLISHED
 from tests.synthetic import make_run
 from tests.unit.test_notebooks import NOTEBOOKS, cells, papermill

@@ -4,8 +4,10 @@ import re
 
 import pytest
 
-from reproduce import analysis, figures, tables
-from reproduce.rundir import RunDir
+from reproduce import tables
+from reproduce.outside.rundir import RunDir
+from reproduce.pages import figures
+from reproduce.reading import analysis
 
 
 @pytest.mark.parametrize("theme", figures.PALETTES)

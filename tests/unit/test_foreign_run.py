@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from reproduce import pdf, pipeline, profile_store
 from reproduce.errors import DataError
-from reproduce.rundir import RunDir
+from reproduce.outside import pdf, profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.running import pipeline
 from tests.conftest import command_line
 from tests.synthetic import make_run
 

@@ -20,13 +20,16 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reproduce import analysis, judgement, plain, profile_store, result_files, vllm_contract
-from reproduce.audit import audit
 from reproduce.errors import ReproduceError
-from reproduce.evidence import missing_fusions, parse_log, scope_of_claim
-from reproduce.last_words import last_words
-from reproduce.printable import printable
-from reproduce.rundir import RunDir, parse_json
+from reproduce.evidence.engine_log import missing_fusions, parse_log, scope_of_claim
+from reproduce.evidence.last_words import last_words
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir, parse_json
+from reproduce.plan import vllm_contract
+from reproduce.reading import analysis, judgement, result_files
+from reproduce.text import plain
+from reproduce.text.printable import printable
+from reproduce.verdicts.audit import audit
 from tests.conftest import REPO
 from tests.mutations import CHUNKS, VALUES, Draw, changed, damaged
 from tests.synthetic import engine_log, make_run

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from reproduce import profile_store, vllm_contract
 from reproduce.engine import model_source
 from reproduce.errors import ConfigError, DataError
 from reproduce.handed_over import SECRET_NAME
+from reproduce.outside import profile_store
+from reproduce.plan import vllm_contract
 from reproduce.profile import Model
 from tests.conftest import command_line
 

@@ -11,11 +11,14 @@ import nbformat
 import pytest
 from bs4 import BeautifulSoup
 
-from reproduce import explore, pdf, profile_store, progress, rendering
+from reproduce import explore
 from reproduce.explore import evidence, ladder
-from reproduce.lineage import Source, worded
-from reproduce.rundir import RunDir
-from reproduce.terminal import PlainConsole
+from reproduce.outside import pdf, profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.terminal import PlainConsole
+from reproduce.pages import rendering
+from reproduce.pages.lineage import Source, worded
+from reproduce.running import progress
 from tests.conftest import REPO, command_line
 from tests.synthetic import make_run
 

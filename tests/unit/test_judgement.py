@@ -8,14 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reproduce import confounders, judgement, profile_store, verdict
-from reproduce.confounders import Severity
-from reproduce.equivalence import Comparison, Effect
 from reproduce.errors import ReproduceError
-from reproduce.evidence import Scope
-from reproduce.rundir import RunDir
+from reproduce.evidence.engine_log import Scope
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.reading import judgement
 from reproduce.schemas import RepeatRecord, ServerCounters, Slot
-from reproduce.verdict import Label
+from reproduce.stats.equivalence import Comparison, Effect
+from reproduce.verdicts import confounders, verdict
+from reproduce.verdicts.confounders import Severity
+from reproduce.verdicts.verdict import Label
 from tests.synthetic import answers
 from tests.unit.results import result
 

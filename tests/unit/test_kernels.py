@@ -12,8 +12,9 @@ import nbformat
 import psutil
 import pytest
 
-from reproduce import execution, kernels, profile_store
-from reproduce.rundir import RunDir
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.running import execution, kernels
 from tests.synthetic import make_run
 from tests.waiting import wait_for
 
@@ -85,8 +86,8 @@ def test_kernels_end_with_whoever_asked_for_them(run: RunDir, tmp_path: Path) ->
     source = notebook(tmp_path, code)
     program = f"""
     from pathlib import Path
-    from reproduce import execution, kernels
-    from reproduce.rundir import RunDir
+    from reproduce.running import execution, kernels
+    from reproduce.outside.rundir import RunDir
     with kernels.forked() as manager:
         execution.execute(RunDir.open(Path(".")), Path({str(source)!r}), manager)
     """

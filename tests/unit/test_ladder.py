@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 import pandas as pd
 import pytest
 
-from reproduce import ladder, profile_store
 from reproduce.errors import ConfigError
-from reproduce.ladder import Block
+from reproduce.outside import profile_store
+from reproduce.plan import ladder
+from reproduce.plan.ladder import Block
 from reproduce.schemas import Failure, Probes, RepeatRecord, Slot
-from reproduce.stopping import Action
+from reproduce.stats.stopping import Action
 
 RESIDENT = Block(1, ("native", "transformers"))
 NO_PAIRS = pd.DataFrame(columns=["rung", "launch", "pair", "native", "transformers"])

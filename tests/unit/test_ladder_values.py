@@ -7,11 +7,14 @@ from statistics import median
 
 import pytest
 
-from reproduce import analysis, display, lineage_table, profile_store, tables
-from reproduce.ladder_values import MISSING, Cell, Origins, article_rows, ladder_row
-from reproduce.lineage import Bound, Source, worded
+from reproduce import tables
 from reproduce.metrics import METRICS
-from reproduce.rundir import RunDir
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.pages import display, lineage_table
+from reproduce.pages.ladder_values import MISSING, Cell, Origins, article_rows, ladder_row
+from reproduce.pages.lineage import Bound, Source, worded
+from reproduce.reading import analysis
 from tests.synthetic import make_run
 
 

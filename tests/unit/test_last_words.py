@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reproduce.engine.process import ending
-from reproduce.last_words import last_words
-from reproduce.printable import printable
+from reproduce.evidence.last_words import last_words
+from reproduce.text.printable import printable
 
 TRACE = "Traceback (most recent call last):\n  File x, line 3\n"
 ROOT = "RuntimeError: Engine core initialization failed. See root cause above."

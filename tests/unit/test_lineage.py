@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reproduce.errors import DataError
-from reproduce.lineage import (
+from reproduce.pages.lineage import (
     Bound,
     Source,
     moved,
@@ -17,7 +17,7 @@ from reproduce.lineage import (
     unnamed,
     worded,
 )
-from reproduce.rendering import render
+from reproduce.pages.rendering import render
 
 FILE = Source("data/a.json", "a" * 64, "/x")
 NAMES = ["H100", "DeepSeek-V3", "80 % rule"]

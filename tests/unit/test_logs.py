@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reproduce import analysis, profile_store
 from reproduce.engine import logs
 from reproduce.engine.process import GuardedProcess
 from reproduce.errors import DataError
-from reproduce.evidence import parse_log
+from reproduce.evidence.engine_log import parse_log
+from reproduce.outside import profile_store
+from reproduce.reading import analysis
 from tests.conftest import REPO
 from tests.synthetic import engine_log, make_run
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reproduce.memo import once, remembered
+from reproduce.outside.memo import once, remembered
 
 
 @remembered

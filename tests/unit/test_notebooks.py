@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reproduce.provenance import REPO
+from reproduce.outside.provenance import REPO
 
 NOTEBOOKS = sorted((REPO / "notebooks").glob("*.ipynb"))
 BATCH = [path for path in NOTEBOOKS if path.stem[:2].isdigit()]

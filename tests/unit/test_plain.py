@@ -7,10 +7,11 @@ import pytest
 import yaml
 from rich.table import Table
 
-from reproduce import plain, terminal
 from reproduce.errors import DataError
-from reproduce.printable import printable
-from reproduce.provenance import REPO
+from reproduce.outside import terminal
+from reproduce.outside.provenance import REPO
+from reproduce.text import plain
+from reproduce.text.printable import printable
 
 
 def test_stored_files_read_as_any_reader_reads_them() -> None:
@@ -86,7 +87,7 @@ def test_a_table_shows_its_cells_and_headings_as_they_are() -> None:
 
 
 def test_a_file_that_is_no_plain_data_is_named(tmp_path: Path) -> None:
-    from reproduce.rundir import read_json
+    from reproduce.outside.rundir import read_json
 
     (tmp_path / "x.json").write_bytes(b"[" * 100_000)
     with pytest.raises(DataError, match=r"x\.json: not readable as JSON \(nested too deeply\)"):

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from reproduce import pipeline, privacy, profile_store
 from reproduce.engine import model_source
-from reproduce.provenance import REPO
+from reproduce.outside import privacy, profile_store
+from reproduce.outside.provenance import REPO
+from reproduce.running import pipeline
 from tests.conftest import command_line
 from tests.traces import found_in
 

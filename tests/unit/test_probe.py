@@ -5,8 +5,8 @@ import inspect
 import numpy as np
 import pytest
 
-from reproduce import disturbance
 from reproduce.engine.probe import Probe
+from reproduce.stats import disturbance
 
 QUIET = 17.0
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reproduce import profile_store
 from reproduce.errors import ConfigError, ReproduceError
+from reproduce.outside import profile_store
 from tests.conftest import PUBLISHED
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from reproduce import profile_store, progress
-from reproduce.progress import Follower
-from reproduce.rundir import RunDir
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.running import progress
+from reproduce.running.progress import Follower
 
 
 @pytest.fixture

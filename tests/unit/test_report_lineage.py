@@ -12,19 +12,14 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup, NavigableString, Tag
 
-from reproduce import (
-    confounders,
-    display_claims,
-    execution,
-    lineage_table,
-    pipeline,
-    profile_store,
-    report,
-)
-from reproduce.lineage import numerals, unnamed
-from reproduce.provenance import REPO
-from reproduce.rundir import RunDir
+from reproduce.outside import profile_store
+from reproduce.outside.provenance import REPO
+from reproduce.outside.rundir import RunDir
+from reproduce.pages import display_claims, lineage_table
+from reproduce.pages.lineage import numerals, unnamed
+from reproduce.running import execution, pipeline, report
 from reproduce.schemas import EngineFacts
+from reproduce.verdicts import confounders
 from tests.conftest import command_line
 from tests.synthetic import make_run
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reproduce import profile_store
 from reproduce.errors import ConfigError, DataError, StorageError
-from reproduce.rundir import RunDir, sha256, write_atomic
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir, sha256, write_atomic
 from reproduce.schemas import RepeatRecord, ServerCounters, Slot
 
 SLOT = Slot(arm="native", launch=1, rung="c1", repeat=1)

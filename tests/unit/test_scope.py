@@ -2,8 +2,9 @@
 
 import pytest
 
-from reproduce import analysis, profile_store
-from reproduce.rundir import RunDir, write_atomic
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir, write_atomic
+from reproduce.reading import analysis
 from tests.synthetic import answers, make_run
 
 ONE_RUNG = {

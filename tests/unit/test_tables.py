@@ -5,8 +5,10 @@ import math
 import pandas as pd
 import pytest
 
-from reproduce import analysis, metrics, profile_store, tables
-from reproduce.rundir import RunDir
+from reproduce import metrics, tables
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.reading import analysis
 
 CPU = profile_store.load("cpu")
 

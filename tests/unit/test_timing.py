@@ -4,8 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reproduce import display_course, ladder, profile_store, timing
-from reproduce.ladder import Block
+from reproduce.outside import profile_store
+from reproduce.pages import display_course
+from reproduce.plan import ladder, timing
+from reproduce.plan.ladder import Block
 from reproduce.schemas import EngineFacts, LaunchFacts, RepeatRecord, Slot
 
 BEGIN = datetime(2026, 11, 29, 12, tzinfo=UTC)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reproduce import profile_store
-from reproduce import vllm_contract as contract
 from reproduce.errors import DataError
+from reproduce.outside import profile_store
+from reproduce.outside.rundir import RunDir
+from reproduce.plan import vllm_contract as contract
 from reproduce.profile import Rung
-from reproduce.rundir import RunDir
 from reproduce.schemas import ServerCounters
 
 CPU = profile_store.load("cpu")

@@ -1,7 +1,7 @@
 import pytest
 
-from reproduce.catalog import load_config
 from reproduce.memory.architecture import Architecture, parse_architecture
+from reproduce.outside.catalog import load_config
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from reproduce.catalog import load_config, stored_models
 from reproduce.errors import ConfigError
 from reproduce.memory.architecture import parse_architecture
+from reproduce.outside.catalog import load_config, stored_models
 
 
 @pytest.mark.parametrize("name", list(stored_models()))

@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reproduce.catalog import load_config, load_gpu
 from reproduce.errors import ConfigError
 from reproduce.memory.architecture import Architecture, parse_architecture
 from reproduce.memory.budget import (
@@ -19,6 +18,7 @@ from reproduce.memory.kv_cache import kv_bytes_per_token
 from reproduce.memory.plan import plan_topologies
 from reproduce.memory.sharding import shard
 from reproduce.memory.topology import Topology
+from reproduce.outside.catalog import load_config, load_gpu
 
 FULL = Serving(163_840)
 SIXTEEN_RANKS = Topology(1, 1, 16, ep=True)

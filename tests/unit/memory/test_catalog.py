@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from reproduce import catalog
 from reproduce.engine.checkpoint import CONFIG
 from reproduce.errors import ConfigError, DataError
+from reproduce.outside import catalog
 
 
 def test_the_stored_tiny_model_is_the_checkpoint_that_is_made() -> None:

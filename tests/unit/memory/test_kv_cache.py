@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reproduce.catalog import load_config
 from reproduce.errors import ConfigError
 from reproduce.memory.architecture import Architecture, parse_architecture
 from reproduce.memory.kv_cache import (
@@ -13,6 +12,7 @@ from reproduce.memory.kv_cache import (
     request_bytes,
 )
 from reproduce.memory.topology import Topology
+from reproduce.outside.catalog import load_config
 
 
 def test_latent_is_replicated_over_tp_and_divided_by_pp(r1: Architecture) -> None:

@@ -3,19 +3,19 @@
 import pandas as pd
 import pytest
 
-from reproduce.catalog import (
+from reproduce.memory.architecture import Architecture, parse_architecture
+from reproduce.memory.budget import Serving
+from reproduce.memory.topology import Topology
+from reproduce.outside.catalog import (
     load_config,
     load_gpus,
     load_memory_logs,
     load_published_figures,
     stored_models,
 )
-from reproduce.figures import to_bytes
-from reproduce.memory.architecture import Architecture, parse_architecture
-from reproduce.memory.budget import Serving
-from reproduce.memory.topology import Topology
-from reproduce.memory_figure import budget_alt, budget_figure
-from reproduce.memory_report import (
+from reproduce.pages.figures import to_bytes
+from reproduce.pages.memory_figure import budget_alt, budget_figure
+from reproduce.pages.memory_report import (
     DATA_PARALLEL,
     THREE_AXES,
     MeasuredArm,

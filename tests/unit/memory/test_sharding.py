@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reproduce.catalog import load_config
 from reproduce.errors import ConfigError
 from reproduce.memory.architecture import Architecture, Arm, Precision, parse_architecture
 from reproduce.memory.budget import GIB
 from reproduce.memory.inventory import Group, take_inventory
 from reproduce.memory.sharding import RankMemory, shard
 from reproduce.memory.topology import Topology, partition_layers
+from reproduce.outside.catalog import load_config
 
 
 def ranks(

@@ -1,0 +1,1 @@
+"""What an engine really ran, from its log and its answers."""

@@ -1,0 +1,1 @@
+"""The outside world but for the engine: each module knows one part of it."""

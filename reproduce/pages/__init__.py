@@ -1,0 +1,1 @@
+"""Verdicts become pages: figures, fragments and templates, every number with its origin."""

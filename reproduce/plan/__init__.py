@@ -1,0 +1,1 @@
+"""A profile becomes a plan: what to measure, in which order, with which flags."""

@@ -1,0 +1,1 @@
+"""A profile carried out: measured, executed as notebooks, rendered."""

@@ -1,0 +1,1 @@
+"""Intervals, equivalence, and when to stop: numbers in, numbers out."""

@@ -1,0 +1,1 @@
+"""Tables become verdicts: audits, confounders, claims, and what changed between runs."""
