@@ -42,7 +42,7 @@ from reproduce.plan import ladder, vllm_contract
 from reproduce.profile import Profile
 from reproduce.running.launch import CACHE, Launch
 from reproduce.running.measure import measure
-from reproduce.verdicts.confounders import serve_flags
+from reproduce.verdicts.conditions import serve_flags
 
 WANTED = 1.5
 TOOLS = ("reproduce", "sweep")

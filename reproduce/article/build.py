@@ -15,7 +15,8 @@ from reproduce.article.sections import files, published, setup, verdicts
 from reproduce.article.yardstick import yardstick
 from reproduce.errors import DataError
 from reproduce.outside.provenance import REPO
-from reproduce.outside.rundir import RunDir, write_atomic
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import write_atomic
 from reproduce.pages import figures, memory_figure
 from reproduce.pages.lineage import Bound, Moved, moved
 from reproduce.pages.lineage_table import from_csv, written

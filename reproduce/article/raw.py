@@ -9,7 +9,8 @@ import yaml
 
 from reproduce.errors import DataError
 from reproduce.outside.provenance import REPO
-from reproduce.outside.rundir import RunDir, read_json, sha256
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import read_json, sha256
 from reproduce.pages.lineage import Bound, Source
 
 PUBLISHED = "data/published"

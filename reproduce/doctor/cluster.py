@@ -14,9 +14,8 @@ from typing import Any
 
 from reproduce.doctor import plan
 from reproduce.doctor.checks import Check, checked
-from reproduce.doctor.machine import memory_needed_gib, servers_at_once
+from reproduce.doctor.machine import memory_needed_gib, ports
 from reproduce.engine import model_source, slurm
-from reproduce.engine.server import claim_port
 from reproduce.errors import ConfigError, ReproduceError
 from reproduce.profile import Profile
 from reproduce.running.launch import CACHE
@@ -49,7 +48,7 @@ def examine(profile: Profile, runs: Path) -> list[Check]:
         ("shared", _shared),
     ):
         checks.append(checked(name, lambda look=look: look(profile, found)))  # type: ignore[misc]
-    return [*checks, checked("ports", lambda: _ports(profile))]
+    return [*checks, ports(profile)]
 
 
 def _cluster(profile: Profile) -> str:
@@ -167,12 +166,3 @@ def _shared(_profile: Profile, nodes: Sequence[Node]) -> str:
                 "choose one on a shared file system with --runs"
             )
     return "runs are seen and writable on every node"
-
-
-def _ports(profile: Profile) -> str:
-    first = profile.server.port
-    wanted = [first + i for i in range(servers_at_once(profile))] if first else []
-    wanted += [port for port in (profile.server.master_port,) if port is not None]
-    for port in wanted:
-        claim_port(profile.server.address, port)
-    return ", ".join(map(str, wanted)) + " free on node 0" if wanted else "chosen at the start"

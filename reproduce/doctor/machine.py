@@ -75,16 +75,15 @@ def memory(profile: Profile) -> Check:
 
 
 def ports(profile: Profile) -> Check:
-    """Whether the ports that a profile names are free."""
-    first = profile.server.port
+    """Whether the ports that a profile names are free here, which is node 0 of a cluster's."""
+    first, master = profile.server.port, profile.server.master_port
+    wanted = [] if first is None else [first + i for i in range(servers_at_once(profile))]
+    wanted += [] if master is None else [master]
 
     def ask() -> str:
-        if first is None:
-            return "chosen when the servers start"
-        wanted = range(first, first + servers_at_once(profile))
         for port in wanted:
             claim_port(profile.server.address, port)
-        return ", ".join(map(str, wanted)) + " free"
+        return f"{', '.join(map(str, wanted))} free" if wanted else "chosen when the servers start"
 
     try:
         socket.getaddrinfo(profile.server.address, None)

@@ -14,7 +14,7 @@ from reproduce.explore import explorer, known_runs, ladder_table, measurements, 
 from reproduce.explore.drawing import BASELINE, CANDIDATE, Line, dot_plot
 from reproduce.notebook import RUNS
 from reproduce.outside.memo import remembered
-from reproduce.outside.rundir import read_json
+from reproduce.outside.stored import read_json
 from reproduce.pages import display
 from reproduce.profile import Profile
 

@@ -10,7 +10,8 @@ from reproduce import metrics, tables
 from reproduce.article.raw import YARDSTICK
 from reproduce.notebook import View
 from reproduce.outside.provenance import REPO
-from reproduce.outside.rundir import RunDir, write_atomic
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import write_atomic
 from reproduce.pages import display, figures, ladder_values
 from reproduce.pages.lineage import Cell, Source, told
 from reproduce.reading import analysis, judgement, origins

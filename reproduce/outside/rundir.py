@@ -18,18 +18,18 @@ import fcntl
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from reproduce.errors import ConfigError, DataError, StorageError
+from reproduce.errors import ConfigError, DataError
 from reproduce.outside import untrusted
+from reproduce.outside.stored import read_json, read_model, sha256, storing, write_atomic
 from reproduce.profile import Profile
 from reproduce.schemas import (
     SCHEMA_VERSION,
@@ -43,85 +43,8 @@ from reproduce.schemas import (
 )
 from reproduce.text import plain
 
-M = TypeVar("M", bound=BaseModel)
-
 _WHOLE = ("command.json", "facts.json", "agreement.json", "failure.json")
 _DERIVED = ("tables", "figures", "notebooks")
-
-
-def sha256(path: Path) -> str:
-    """Hex digest of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextmanager
-def _storing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(path, error) from error
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write so that a reader, or a kill at any moment, sees the old file or the new one.
-
-    Raises:
-        StorageError: the disk does not take it; the old file is still there.
-    """
-    with _storing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(draft).chmod(0o644)
-            Path(draft).replace(path)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
-
-
-def parse_json(data: bytes, where: object) -> Any:
-    """Parse JSON bytes, or say in one line why they are none.
-
-    Raises:
-        DataError: cut off, not JSON, or nothing that an honest writer writes.
-    """
-    try:
-        return plain.from_json(data)
-    except plain.NotPlainError as error:
-        raise DataError(f"{where}: not readable as JSON ({error}): restore or remove it") from error
-
-
-def read_json(path: Path) -> Any:
-    """Parse a JSON file.
-
-    Raises:
-        DataError: missing, unreadable, cut off or not JSON.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    return parse_json(data, path)
-
-
-def to_json(data: object) -> bytes:
-    """Plain data as indented JSON with a final newline."""
-    return json.dumps(data, indent=2).encode() + b"\n"
-
-
-def _parse(model: type[M], path: Path) -> M:
-    data = read_json(path)
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "content"
-        raise DataError(f"{path}: {key}: {first['msg']}") from error
 
 
 def _start_of(path: Path) -> tuple[str, int, int]:
@@ -182,7 +105,7 @@ class RunDir:
                 f"{root}/manifest.json: schema_version {version} is newer than this package "
                 f"reads ({SCHEMA_VERSION}): update the package"
             )
-        manifest = _parse(Manifest, root / "manifest.json")
+        manifest = read_model(Manifest, root / "manifest.json")
         try:
             data = plain.from_yaml((root / "profile.yaml").read_bytes())
             profile = Profile.model_validate(data)
@@ -199,7 +122,7 @@ class RunDir:
             ConfigError: another process is writing to it.
         """
         path = self.root / ".lock"
-        with _storing(path):
+        with storing(path):
             lock = path.open("w")
         with lock:
             try:
@@ -286,7 +209,7 @@ class RunDir:
     def records(self) -> list[RepeatRecord]:
         """Every attempt on file, in the order of measuring."""
         paths = (self.root / "raw").glob("*/launch-*/*/rep-*.record.json")
-        found = [(path, _parse(RepeatRecord, path)) for path in paths]
+        found = [(path, read_model(RepeatRecord, path)) for path in paths]
         for path, record in found:
             if path.parent != self.repeat_stem(record.slot).parent:
                 raise DataError(f"{path}: slot: is of another place: restore the file")
@@ -303,25 +226,25 @@ class RunDir:
         record_path = stem.with_name(f"{stem.name}.record.json")
         if not record_path.is_file():
             return False
-        record = _parse(RepeatRecord, record_path)
+        record = read_model(RepeatRecord, record_path)
         path = stem.with_name(record.result or "")
         return path.is_file() and sha256(path) == record.result_sha256
 
     def launch_facts(self) -> list[LaunchFacts]:
         """Facts of every server start on file, by arm, launch and start."""
         paths = sorted((self.root / "raw").glob("*/launch-*/start-*/facts.json"))
-        return [_parse(LaunchFacts, path) for path in paths]
+        return [read_model(LaunchFacts, path) for path in paths]
 
     def failures(self) -> list[Failure]:
         """Why the latest start of an arm's launch failed, where it did; by arm and launch."""
         paths = sorted((self.root / "raw").glob("*/launch-*/start-*/failure.json"))
-        found = [_parse(Failure, path) for path in paths]
+        found = [read_model(Failure, path) for path in paths]
         return [f for f in found if f.start + 1 == self.next_start(f.arm, f.launch)]
 
     def commands(self) -> dict[tuple[str, int, int], ServerCommand]:
         """How every server was started, by arm, launch and start."""
         paths = sorted((self.root / "raw").glob("*/launch-*/start-*/command.json"))
-        return {_start_of(path): _parse(ServerCommand, path) for path in paths}
+        return {_start_of(path): read_model(ServerCommand, path) for path in paths}
 
     def reference_path(self) -> Path:
         """Where the reference's answers are, or will be."""
@@ -330,13 +253,13 @@ class RunDir:
     def reference(self) -> Answers | None:
         """The answers that the model should give, None where nothing could compute them."""
         path = self.reference_path()
-        return _parse(Answers, path) if path.is_file() else None
+        return read_model(Answers, path) if path.is_file() else None
 
     def answers(self, arm: str) -> dict[int, Answers]:
         """What an arm answered, by launch; the latest start of each."""
         paths = sorted((self.root / "raw" / arm).glob("launch-*/start-*/agreement.json"))
         return {
-            int(path.parents[1].name.removeprefix("launch-")): _parse(Answers, path)
+            int(path.parents[1].name.removeprefix("launch-")): read_model(Answers, path)
             for path in paths
         }
 
@@ -360,7 +283,7 @@ class RunDir:
         """Append one line to the journal, which a front end follows for progress."""
         line = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "event": event, **details}
         path = self.root / "journal.jsonl"
-        with _storing(path), path.open("a+b") as file:
+        with storing(path), path.open("a+b") as file:
             # A write that failed half-way has left a line without an end.
             file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
             begin = b"" if file.read(1) in (b"", b"\n") else b"\n"

@@ -15,7 +15,8 @@ from reproduce.evidence.agreement import Agreement, Decision
 from reproduce.evidence.engine_log import Scope, parse_log, scope_of_claim, scope_of_yardstick
 from reproduce.evidence.fusions import EXPECTED_FUSIONS
 from reproduce.outside.memo import once, remembered
-from reproduce.outside.rundir import RunDir, read_json
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import read_json
 from reproduce.plan import ladder, vllm_contract
 from reproduce.schemas import EngineFacts, LaunchFacts, RepeatRecord, RungResult
 

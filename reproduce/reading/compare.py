@@ -20,7 +20,8 @@ from reproduce.schemas import RungResult
 from reproduce.stats.equivalence import Comparison
 from reproduce.verdicts import confounders, verdict
 from reproduce.verdicts.audit import Finding, Outcome, audit
-from reproduce.verdicts.confounders import Conditions, Confounder
+from reproduce.verdicts.conditions import Conditions
+from reproduce.verdicts.confounders import Confounder
 
 NATIVE, TRANSFORMERS = "native", "transformers"
 

@@ -11,7 +11,8 @@ from reproduce.errors import DataError
 from reproduce.memory.architecture import parse_architecture
 from reproduce.outside import catalog
 from reproduce.outside.memo import once, remembered
-from reproduce.outside.rundir import RunDir, read_json
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import read_json
 from reproduce.reading import analysis
 from reproduce.schemas import EngineFacts
 from reproduce.verdicts import claims, confounders, verdict
@@ -20,7 +21,8 @@ from reproduce.verdicts.claim_checks import Article, Checks
 from reproduce.verdicts.claim_memory import MemoryTests
 from reproduce.verdicts.claim_tests import RunTests
 from reproduce.verdicts.claims import Claim, Judged
-from reproduce.verdicts.confounders import Command, Conditions, Confounder
+from reproduce.verdicts.conditions import Command, Conditions
+from reproduce.verdicts.confounders import Confounder
 
 CLAIMS = Path(__file__).parents[1] / "claims.yaml"
 _MODEL = "deepseek-r1"

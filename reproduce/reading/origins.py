@@ -8,7 +8,8 @@ import pandas as pd
 
 from reproduce.outside.memo import once
 from reproduce.outside.provenance import REPO
-from reproduce.outside.rundir import RunDir, sha256
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import sha256
 from reproduce.pages.display_claims import ClaimSources
 from reproduce.pages.files import Files, pointer
 from reproduce.pages.ladder_values import Origins

@@ -15,7 +15,8 @@ from traitlets.config import Config
 
 from reproduce import errors
 from reproduce.outside import privacy
-from reproduce.outside.rundir import RunDir, write_atomic
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import write_atomic
 
 # What papermill logs on standard error comes with the exception as well, which becomes one line.
 logging.getLogger("papermill").addHandler(logging.NullHandler())

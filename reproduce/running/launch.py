@@ -14,7 +14,8 @@ from reproduce.errors import EngineError, LaunchError, WrongEngineError
 from reproduce.evidence import agreement
 from reproduce.outside import privacy
 from reproduce.outside.provenance import REPO
-from reproduce.outside.rundir import RunDir, to_json, write_atomic
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import to_json, write_atomic
 from reproduce.plan import ladder, vllm_contract
 from reproduce.schemas import Answers, Failure, LaunchFacts
 

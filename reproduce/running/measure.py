@@ -16,7 +16,8 @@ from reproduce.engine import client, model_source
 from reproduce.engine.probe import Probe
 from reproduce.errors import DataError, EngineError, LaunchError
 from reproduce.outside import privacy
-from reproduce.outside.rundir import RunDir, parse_json
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import parse_json
 from reproduce.plan import ladder, timing, vllm_contract
 from reproduce.profile import Rung
 from reproduce.reading import analysis

@@ -12,7 +12,8 @@ from pathlib import Path
 from reproduce import errors
 from reproduce.outside import crate, privacy, provenance
 from reproduce.outside.provenance import REPO
-from reproduce.outside.rundir import RunDir, write_atomic
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import write_atomic
 from reproduce.profile import Profile
 from reproduce.running import kernels
 

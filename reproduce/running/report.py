@@ -12,7 +12,8 @@ from bs4.filter import SoupStrainer
 from markupsafe import Markup
 from nbconvert import HTMLExporter
 
-from reproduce.outside.rundir import RunDir, write_atomic
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import write_atomic
 from reproduce.pages import lineage_table
 from reproduce.profile import Profile
 

@@ -11,7 +11,7 @@ from reproduce.profile import Profile, Rung
 from reproduce.schemas import EngineFacts
 from reproduce.stats.equivalence import LADDER, Comparison, Decision, Effect
 from reproduce.verdicts.claims import Answer, Claim, Standing
-from reproduce.verdicts.confounders import UNDER_TEST, Conditions, differing
+from reproduce.verdicts.conditions import UNDER_TEST, Conditions, differing
 
 _BACKENDS = ["native", "transformers"]
 """What the claims compare: the baseline's, then the candidate's."""

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from reproduce.engine import logs
-from reproduce.outside.rundir import RunDir, sha256
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import sha256
 from tests.cluster.conftest import of_job, slurm
 from tests.conftest import command_line, unmeasured
 from tests.waiting import wait_for

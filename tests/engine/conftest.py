@@ -14,7 +14,8 @@ import psutil
 import pytest
 import requests
 
-from reproduce.outside.rundir import RunDir, sha256
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import sha256
 from tests.conftest import REPO, command_line
 from tests.waiting import wait_for
 

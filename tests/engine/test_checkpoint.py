@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reproduce.engine import checkpoint
-from reproduce.outside.rundir import sha256
+from reproduce.outside.stored import sha256
 
 pytestmark = pytest.mark.engine
 

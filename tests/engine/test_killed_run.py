@@ -2,7 +2,7 @@
 
 import pytest
 
-from reproduce.outside.rundir import sha256
+from reproduce.outside.stored import sha256
 from reproduce.reading import analysis
 from tests.conftest import unmeasured
 from tests.engine.conftest import ORPHAN_LIMIT_S, Killed, engine_processes

@@ -11,7 +11,8 @@ import pytest
 from reproduce.engine import checkpoint, probe, server
 from reproduce.errors import ReproduceError
 from reproduce.outside import profile_store
-from reproduce.outside.rundir import RunDir, sha256
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import sha256
 from reproduce.profile import Profile
 from reproduce.running.launch import CACHE
 from reproduce.running.measure import measure

@@ -26,7 +26,7 @@ class Backwards(datetime):
 
 @pytest.fixture
 def backwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("measure", "rundir", "launch"):
+    for module in ("outside.rundir", "running.launch", "running.measure"):
         monkeypatch.setattr(f"reproduce.{module}.datetime", Backwards)
 
 

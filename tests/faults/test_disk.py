@@ -8,7 +8,8 @@ import pytest
 
 from reproduce.errors import StorageError
 from reproduce.outside import profile_store
-from reproduce.outside.rundir import RunDir, write_atomic
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import write_atomic
 from reproduce.profile import Profile
 from tests.conftest import PUBLISHED, command_line
 from tests.faults.conftest import StandIn, complaint, kept, mount, resume

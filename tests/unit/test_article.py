@@ -14,7 +14,8 @@ import yaml
 from reproduce.article import build, raw, reference
 from reproduce.outside import profile_store
 from reproduce.outside.provenance import REPO
-from reproduce.outside.rundir import RunDir, sha256
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import sha256
 from reproduce.pages.lineage import numerals
 from reproduce.pages.rendering import Rendered
 from reproduce.reading import judgement

@@ -15,7 +15,8 @@ from reproduce.outside import profile_store
 from reproduce.schemas import EngineFacts, LaunchFacts, RepeatRecord, ServerCounters, Slot
 from reproduce.stats.trend import trends
 from reproduce.verdicts import confounders, verdict
-from reproduce.verdicts.confounders import Command, Conditions, Severity
+from reproduce.verdicts.conditions import Command, Conditions, serve_flags
+from reproduce.verdicts.confounders import Severity
 
 CPU = profile_store.load("cpu", {"repeats": 8})
 ARMS = ("native", "transformers")
@@ -292,4 +293,4 @@ def test_a_step_between_launches_is_no_trend():
     ],
 )  # fmt: skip
 def test_flags_of_a_command(argv, flags):
-    assert confounders.serve_flags(argv) == flags
+    assert serve_flags(argv) == flags

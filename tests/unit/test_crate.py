@@ -6,7 +6,8 @@ from pathlib import Path
 from rocrate.rocrate import ROCrate
 
 from reproduce.outside import crate, profile_store
-from reproduce.outside.rundir import RunDir, sha256
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import sha256
 from reproduce.running import pipeline
 from tests.synthetic import make_run
 

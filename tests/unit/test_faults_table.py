@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from benchmarks.fault_handling import HANDLING, Handling
 from tests.conftest import REPO
 
 TEXT = (REPO / "docs" / "faults.md").read_text()
@@ -42,3 +43,14 @@ def test_a_row_is_complete_and_its_tests_exist(cells: list[str]) -> None:
     for file, test in named:
         assert test.startswith("test_")
         assert test in names_in(file), f"{file}: no {test}"
+
+
+def test_the_handling_of_every_row_can_be_taken_away() -> None:
+    assert list(HANDLING) == [cells[0] for cells in rows()[2:]]
+
+
+@pytest.mark.parametrize(("row", "handling"), HANDLING.items(), ids=lambda x: str(x)[:40])
+def test_what_is_taken_away_is_there(row: str, handling: Handling) -> None:
+    assert (REPO / handling.file).read_text().count(handling.code) == 1
+    (named,) = [cells[-1] for cells in rows()[2:] if cells[0] == row]
+    assert f"`{handling.test}`" in named

@@ -24,7 +24,8 @@ from reproduce.errors import ReproduceError
 from reproduce.evidence.engine_log import missing_fusions, parse_log, scope_of_claim
 from reproduce.evidence.last_words import last_words
 from reproduce.outside import profile_store
-from reproduce.outside.rundir import RunDir, parse_json
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import parse_json
 from reproduce.plan import vllm_contract
 from reproduce.reading import analysis, judgement, result_files
 from reproduce.text import plain

@@ -87,7 +87,7 @@ def test_a_table_shows_its_cells_and_headings_as_they_are() -> None:
 
 
 def test_a_file_that_is_no_plain_data_is_named(tmp_path: Path) -> None:
-    from reproduce.outside.rundir import read_json
+    from reproduce.outside.stored import read_json
 
     (tmp_path / "x.json").write_bytes(b"[" * 100_000)
     with pytest.raises(DataError, match=r"x\.json: not readable as JSON \(nested too deeply\)"):

@@ -9,7 +9,8 @@ import pytest
 
 from reproduce.errors import ConfigError, DataError, StorageError
 from reproduce.outside import profile_store
-from reproduce.outside.rundir import RunDir, sha256, write_atomic
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import sha256, write_atomic
 from reproduce.schemas import RepeatRecord, ServerCounters, Slot
 
 SLOT = Slot(arm="native", launch=1, rung="c1", repeat=1)

@@ -3,7 +3,8 @@
 import pytest
 
 from reproduce.outside import profile_store
-from reproduce.outside.rundir import RunDir, write_atomic
+from reproduce.outside.rundir import RunDir
+from reproduce.outside.stored import write_atomic
 from reproduce.reading import analysis
 from tests.synthetic import answers, make_run
 
