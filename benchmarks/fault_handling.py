@@ -14,10 +14,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-REPO = Path(__file__).resolve().parents[1]
+from reproduce.outside.provenance import REPO
+
 LIMIT_S = 120.0
 """A test that would wait forever without the handling is ended then, and has failed."""
 
